@@ -180,6 +180,8 @@ class Recognizer:
         sets = [self._complete([], begun)]
         for token in tokens:
             boundary = sets[-1]
+            if not token.data:
+                sets.append(set())
             for byte in token.data:
                 scanned = {
                     Item(item.production, item.dot + 1, item.origin)

@@ -11,6 +11,8 @@ be read but never matched (a surrogate, an empty class) is a warning with its po
 
 from __future__ import annotations
 
+import bisect
+import re
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -168,6 +170,7 @@ class _Parser:
 
     def __init__(self, text: str):
         self.text = text
+        self.line_starts = [0, *(match.end() for match in re.finditer("\n", text))]
         self.at = 0
         self.nodes: list[Node] = []
         self.rules: dict[str, Rule] = {}
@@ -178,8 +181,8 @@ class _Parser:
 
     def position(self, at: int | None = None) -> Position:
         at = self.at if at is None else at
-        line_start = self.text.rfind("\n", 0, at) + 1
-        return Position(self.text.count("\n", 0, at) + 1, at - line_start + 1)
+        line = bisect.bisect_right(self.line_starts, at)
+        return Position(line, at - self.line_starts[line - 1] + 1)
 
     def fail(self, message: str, at: int | None = None) -> NoReturn:
         where = self.position(at)
@@ -267,8 +270,8 @@ class _Parser:
                 self.at += 1
                 self.skip_space(newlines=True)
             elif here == ")" and nested:
-                node = self.close(stack.pop())
-                stack[-1].items.append(node)
+                group = self.close(stack.pop())
+                stack[-1].items.append(group)
                 self.at += 1
                 self.skip_space(newlines=len(stack) > 1)
             elif here and here in "*+?{":
@@ -320,10 +323,7 @@ class _Parser:
             self.fail(f"expected an item before the repetition {self.found()}")
         here = self.peek()
         self.at += 1
-        if here == "{":
-            minimum, maximum = self.bounds(nested)
-        else:
-            minimum, maximum = _REPETITIONS[here]
+        minimum, maximum = self.bounds(nested) if here == "{" else _REPETITIONS[here]
         if maximum is not None and maximum < minimum:
             self.fail(f"repetition {{{minimum},{maximum}}}: the maximum is below the minimum", start)
         group.items[-1] = self.add(Repeat(group.items[-1], minimum, maximum, self.position(start)))
@@ -332,7 +332,8 @@ class _Parser:
     def bounds(self, nested: bool) -> tuple[int, int | None]:
         """The inside of ``{n}``, ``{n,}``, ``{,m}`` or ``{n,m}``, and its closing brace."""
         self.skip_space(newlines=nested)
-        minimum = maximum = self.integer()
+        minimum = self.integer()
+        maximum = minimum
         self.skip_space(newlines=nested)
         if self.peek() == ",":
             self.at += 1

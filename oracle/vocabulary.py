@@ -1,0 +1,178 @@
+"""The bytes and kind of every token, and the trie over them.
+
+Read from a GGUF file with our own reader. For byte-level BPE (``tokenizer.ggml.model`` = ``gpt2``) a token's
+text spells its bytes in the 256 printable characters of the GPT-2 tokenizer (Radford et al. 2019,
+``bytes_to_unicode``); control and user-defined tokens are their text in UTF-8. This module knows no grammars.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oracle import OracleError
+from oracle.gguf import read_gguf
+
+
+class TokenKind(IntEnum):
+    """Values of ``tokenizer.ggml.token_type``."""
+
+    NORMAL = 1
+    UNKNOWN = 2
+    CONTROL = 3
+    USER_DEFINED = 4
+    UNUSED = 5
+    BYTE = 6
+
+
+@dataclass(frozen=True, eq=False)
+class Vocabulary:
+    """A vocabulary of n tokens.
+
+    Attributes:
+        pieces: by id, the bytes that a token appends to the output; empty for tokens without text.
+        kinds: uint8 array of shape (n,), values of ``TokenKind``.
+        end_tokens: ids that the file itself declares as end of generation.
+    """
+
+    pieces: tuple[bytes, ...]
+    kinds: NDArray[np.uint8]
+    end_tokens: frozenset[int]
+
+    def __len__(self) -> int:
+        return len(self.pieces)
+
+    @cached_property
+    def trie(self) -> Trie:
+        """The trie over all pieces."""
+        return Trie(self.pieces)
+
+    @cached_property
+    def ids_by_text(self) -> dict[bytes, int]:
+        """Text to id, as ``<name>`` in a grammar is resolved; special tokens win over ordinary ones."""
+        special = (TokenKind.CONTROL, TokenKind.USER_DEFINED)
+        ids: dict[bytes, int] = {}
+        for token, (piece, kind) in enumerate(zip(self.pieces, self.kinds.tolist(), strict=True)):
+            if piece and (piece not in ids or (kind in special and self.kinds[ids[piece]] not in special)):
+                ids[piece] = token
+        return ids
+
+    @cached_property
+    def single_bytes(self) -> dict[int, int]:
+        """Byte value to the id of the (first) token that is exactly this byte."""
+        ids: dict[int, int] = {}
+        for token, piece in enumerate(self.pieces):
+            if len(piece) == 1:
+                ids.setdefault(piece[0], token)
+        return ids
+
+    def tokens_of_bytes(self, data: bytes) -> tuple[int, ...]:
+        """A token path that spells these bytes one by one.
+
+        Raises:
+            OracleError: the vocabulary has no token for one of the bytes.
+        """
+        missing = sorted(set(data) - self.single_bytes.keys())
+        if missing:
+            raise OracleError(f"the vocabulary has no token for the single byte {missing[0]:02x}")
+        return tuple(self.single_bytes[byte] for byte in data)
+
+
+class Trie:
+    """A byte trie in level order.
+
+    Node 0 is the root; the nodes of a level stand together, sorted by parent and byte, so the children of a
+    node are one range. All arrays are indexed by node unless said otherwise.
+
+    Attributes:
+        parent: int32, the parent (0 for the root).
+        byte: uint8, the byte on the edge from the parent.
+        first_child, children: int32, range of the children.
+        levels: starts of the levels and, last, the number of nodes.
+        node_of_token: int32, by token: its node; 0 for an empty piece.
+    """
+
+    def __init__(self, pieces: Sequence[bytes]):
+        lengths = np.fromiter((len(piece) for piece in pieces), dtype=np.int32, count=len(pieces))
+        offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+        data = np.frombuffer(b"".join(pieces), dtype=np.uint8)
+        self.node_of_token = np.zeros(len(pieces), dtype=np.int32)
+        parents = [np.zeros(1, dtype=np.int32)]
+        edge_bytes = [np.zeros(1, dtype=np.uint8)]
+        self.levels = [0, 1]
+        alive = np.flatnonzero(lengths)
+        depth = 0
+        while len(alive):
+            byte = data[offsets[alive] + depth]
+            key = self.node_of_token[alive].astype(np.int64) * 256 + byte
+            keys, where = np.unique(key, return_inverse=True)
+            self.node_of_token[alive] = self.levels[-1] + where
+            parents.append((keys // 256).astype(np.int32))
+            edge_bytes.append((keys % 256).astype(np.uint8))
+            self.levels.append(self.levels[-1] + len(keys))
+            depth += 1
+            alive = alive[lengths[alive] > depth]
+        self.parent = np.concatenate(parents)
+        self.byte = np.concatenate(edge_bytes)
+        self.children = np.bincount(self.parent[1:], minlength=len(self.parent)).astype(np.int32)
+        self.first_child = (1 + np.cumsum(self.children) - self.children).astype(np.int32)
+
+    def __len__(self) -> int:
+        return len(self.parent)
+
+
+def read_vocabulary(path: str | os.PathLike[str]) -> Vocabulary:
+    """Read the vocabulary of a GGUF file.
+
+    Raises:
+        GGUFError: the file is no valid GGUF file or lacks the tokenizer's keys.
+        OracleError: the tokenizer is not byte-level BPE, or a token's text is not in its alphabet.
+    """
+    file = read_gguf(path)
+    model = file.text("tokenizer.ggml.model")
+    if model != "gpt2":
+        raise OracleError(
+            f"{path}: tokenizer model '{model}' is not supported: use a byte-level BPE ('gpt2')"
+        )
+    kinds = np.asarray(file.array("tokenizer.ggml.token_type")).astype(np.uint8)
+    texts = file.strings("tokenizer.ggml.tokens")
+    if len(texts) != len(kinds):
+        raise OracleError(f"{path}: {len(texts)} tokens but {len(kinds)} token types")
+    ends = {
+        file.integer(key)
+        for key in ("tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id")
+        if key in file
+    }
+    return Vocabulary(_pieces(texts, kinds), kinds, frozenset(ends))
+
+
+def _pieces(texts: Sequence[bytes], kinds: NDArray[np.uint8]) -> tuple[bytes, ...]:
+    table = byte_alphabet()
+    pieces: list[bytes] = []
+    for token, (text, kind) in enumerate(zip(texts, kinds.tolist(), strict=True)):
+        if kind in (TokenKind.CONTROL, TokenKind.USER_DEFINED, TokenKind.UNKNOWN):
+            pieces.append(text)
+        elif kind == TokenKind.NORMAL:
+            try:
+                pieces.append(text.decode("utf-8").translate(table).encode("latin-1"))
+            except (UnicodeDecodeError, UnicodeEncodeError):
+                raise OracleError(f"token {token}: text {text!r} is not in the byte-level alphabet") from None
+        else:
+            pieces.append(b"")
+    return tuple(pieces)
+
+
+def byte_alphabet() -> dict[int, int]:
+    """Code point in a byte-level token's text to byte value.
+
+    Printable bytes stand for themselves; the others are numbered from U+0100 in order.
+    """
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in set(printable)]
+    return {**{byte: byte for byte in printable}, **{0x100 + i: byte for i, byte in enumerate(others)}}
