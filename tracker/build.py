@@ -28,8 +28,8 @@ class BuildOptions:
     """What may differ between two builds of one source; all of it is part of the key.
 
     ``build_type`` is CMake's; ``sanitize`` instruments ggml and llama with AddressSanitizer and
-    UndefinedBehaviorSanitizer; ``target`` is the CMake target (``llama``, or ``ggml-base`` for the GGUF reader
-    alone); ``defines`` are further ``-D`` settings as ``NAME=VALUE``.
+    UndefinedBehaviorSanitizer; ``target`` is the CMake target (``llama``, or ``ggml-base`` for the GGUF
+    reader alone); ``defines`` are further ``-D`` settings as ``NAME=VALUE``.
     """
 
     build_type: str = "Release"
@@ -44,7 +44,8 @@ class Build:
 
     ``id`` names it in results and file names (``llama-cpp-python-0.3.36``; other than default options add a
     suffix); ``key`` adds toolchain and options. ``library`` is libllama (or libggml-base for that target),
-    ``libraries`` all that were built, ``header`` is llama.h, ``tree`` the source tree (grammars/, models/ and
+    ``libraries`` all that were built, ``header`` is llama.h, ``declarations`` its reduction
+    for cffi, ``tree`` the source tree (grammars/, models/ and
     tests/ are readable there), ``folder`` the build's own place in the cache.
     """
 
@@ -56,6 +57,7 @@ class Build:
     library: Path
     libraries: tuple[Path, ...]
     header: Path
+    declarations: Path
     tree: Path
 
 

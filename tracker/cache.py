@@ -50,7 +50,7 @@ class Cache:
         return path
 
     def lock(self, name: str, timeout: float = -1) -> FileLock:
-        """The lock of that name, to be used in a ``with`` statement; waits ``timeout`` seconds, -1 for ever."""
+        """The lock of that name, to be used in a ``with`` statement; ``timeout`` in seconds, -1 for ever."""
         return FileLock(self.folder("locks") / f"{name}.lock", timeout=timeout)
 
     @contextmanager

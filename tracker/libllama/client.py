@@ -9,9 +9,10 @@ request, ``WorkerDied`` is raised and the next request gets a fresh child.
 
 from __future__ import annotations
 
+import re
+import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -21,31 +22,22 @@ import numpy.typing as npt
 
 from tracker.build import Build
 from tracker.errors import TrackerError
+from tracker.libllama.child import Child, ChildDied, DeathKind, Limits
 
+__all__ = [
+    "DeathKind",
+    "GrammarRejected",
+    "LibllamaClient",
+    "Limits",
+    "MaskReply",
+    "RequestRefused",
+    "VocabularyPieces",
+    "WorkerDied",
+]
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """What one request may use.
-
-    ``cpu_seconds`` is the deadline that normally counts: it does not depend on what else the machine does.
-    ``wall_seconds`` catches a child that waits instead of computing. ``address_space`` is in bytes, for the
-    whole child.
-    """
-
-    cpu_seconds: float = 30.0
-    wall_seconds: float = 120.0
-    address_space: int = 3 << 30
-
-
-class DeathKind(StrEnum):
-    """Why a child died; the values are those of ``tracker.results.Kind``."""
-
-    CRASH = "CRASH"
-    """A signal or an exit that no limit explains."""
-    HANG = "HANG"
-    """A deadline passed."""
-    OOM = "OOM"
-    """The address-space limit was hit."""
+_SIGNALS_FROM_OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
+_PARSE_ERROR = re.compile(r"^\w+: error parsing grammar: (.*)$", re.MULTILINE)
+_PATHS = {"library", "declarations", "vocabulary"}
 
 
 class WorkerDied(TrackerError):
@@ -91,9 +83,9 @@ class VocabularyPieces:
 class MaskReply:
     """What the build allows after a token path.
 
-    ``allowed`` is np.bool_[n_vocab], True where a logit stays above minus infinity. ``refused_at`` is the index
-    of the first path element that the build had masked when its turn came (only with ``check_path``); the mask
-    is then the one at that point. Times are in seconds; those of ``apply`` are taken around
+    ``allowed`` is np.bool_[n_vocab], True where a logit stays above minus infinity. ``refused_at`` is the
+    index of the first path element that the build had masked when its turn came (only with ``check_path``);
+    the mask is then the one at that point. Times are in seconds; those of ``apply`` are taken around
     llama_sampler_apply alone.
     """
 
@@ -108,15 +100,19 @@ class MaskReply:
 class LibllamaClient:
     """A child process with one build's libllama and one vocabulary; a context manager.
 
-    The child is started at the first request and replaced after a death. Not safe for use by several threads
-    at once: open one client a thread.
+    The child is started at the first request and replaced after a death. Without a vocabulary only requests
+    that need none can be asked. Not safe for use by several threads at once: open one client a thread, and
+    keep the thread alive while the client is (the child dies with the thread that started it).
     """
 
     def __init__(self, build: Build, vocabulary: Path | None, limits: Limits | None = None) -> None:
-        raise NotImplementedError
+        self._build = build
+        self._vocabulary = vocabulary
+        self._limits = limits or Limits()
+        self._child: Child | None = None
 
     def __enter__(self) -> Self:
-        raise NotImplementedError
+        return self
 
     def __exit__(
         self,
@@ -124,11 +120,30 @@ class LibllamaClient:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        raise NotImplementedError
+        self.close()
+
+    def close(self) -> None:
+        """End the child, if there is one."""
+        if self._child is not None:
+            self._child.close()
+            self._child = None
+
+    @property
+    def pid(self) -> int | None:
+        """The child's process id, or None when none is running."""
+        return None if self._child is None else self._child.pid
 
     def vocabulary(self) -> VocabularyPieces:
         """Pieces and end-of-generation tokens of the whole vocabulary. Raises WorkerDied."""
-        raise NotImplementedError
+        header, payload = self.request("grammar.vocabulary", {})
+        count = int(header["n_vocab"])
+        lengths = np.frombuffer(payload, "<u4", count)
+        packed = np.frombuffer(payload, np.uint8, (count + 7) // 8, offset=4 * count)
+        ends = 4 * count + len(packed) + np.cumsum(lengths, dtype=np.int64)
+        pieces = tuple(
+            payload[end - length : end] for end, length in zip(ends.tolist(), lengths.tolist(), strict=True)
+        )
+        return VocabularyPieces(pieces, np.unpackbits(packed, count=count).view(np.bool_), count)
 
     def mask(
         self, grammar: bytes | str, path: Sequence[int], root: str = "root", *, check_path: bool = False
@@ -138,11 +153,30 @@ class LibllamaClient:
         Accepting a token that is masked aborts the library, so a path that the build may refuse needs
         ``check_path``. Raises GrammarRejected and WorkerDied.
         """
-        raise NotImplementedError
+        asked = {"root": root, "path": [int(token) for token in path], "check_path": check_path}
+        header, payload = self.request("grammar.mask", asked, _encoded(grammar))
+        if header.get("rejected"):
+            detail = self._child.errors() if self._child is not None else ""
+            last = detail.strip().rpartition("\n")[2]
+            raise GrammarRejected(
+                f"{self._build.id}: refuses the grammar: {last or 'no reason given'}", detail
+            )
+        count = int(header["n_vocab"])
+        return MaskReply(
+            allowed=np.unpackbits(np.frombuffer(payload, np.uint8), count=count).view(np.bool_),
+            refused_at=header["refused_at"],
+            apply_cpu_seconds=header["apply_cpu_seconds"],
+            apply_wall_seconds=header["apply_wall_seconds"],
+            accept_seconds=header["accept_seconds"],
+            init_seconds=header["init_seconds"],
+        )
 
     def grammar_accepted(self, grammar: bytes | str, root: str = "root") -> bool:
         """Whether the build takes the grammar's text. Raises WorkerDied."""
-        raise NotImplementedError
+        header, _ = self.request("grammar.accepted", {"root": root}, _encoded(grammar))
+        if not header["accepted"]:
+            self._rejection("grammar.accepted", {"root": root}, grammar)
+        return bool(header["accepted"])
 
     def request(
         self, handler: str, header: dict[str, Any], payload: bytes = b""
@@ -151,6 +185,55 @@ class LibllamaClient:
 
         ``handler`` is ``module.function`` below ``tracker.libllama.handlers``; the function takes
         ``(library: Library, header: dict, payload: bytes)`` and returns ``(dict, bytes)``. Raises WorkerDied,
-        and RequestRefused when the handler raised.
+        and RequestRefused when the handler raised. A child that was killed from outside is replaced and asked
+        once more: that is not upstream's doing.
         """
-        raise NotImplementedError
+        try:
+            return self._ask(handler, header, payload)
+        except WorkerDied as death:
+            if death.signal not in _SIGNALS_FROM_OUTSIDE or death.kind is not DeathKind.CRASH:
+                raise
+            return self._ask(handler, header, payload)
+
+    def _ask(self, handler: str, header: dict[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]:
+        child = self._running_child()
+        request = f"{self._build.id}: {handler} {_described(header, payload)}"
+        try:
+            answer, body = child.ask(handler, header, payload, self._limits)
+        except ChildDied as death:
+            self._child = None
+            raise WorkerDied(death.kind, death.signal, death.detail, request) from None
+        except BaseException:
+            # An interrupted exchange leaves half a frame in the pipe: this child cannot be asked again.
+            self.close()
+            raise
+        if "refused" in answer:
+            raise RequestRefused(f"{request}: {answer['refused']}")
+        return answer, body
+
+    def _running_child(self) -> Child:
+        if self._child is None:
+            self._child = Child(self._limits.address_space)
+            vocabulary = None if self._vocabulary is None else str(self._vocabulary)
+            setup = {
+                "library": str(self._build.library),
+                "declarations": str(self._build.declarations),
+                "vocabulary": vocabulary,
+            }
+            try:
+                self._ask("load", setup, b"")
+            except RequestRefused:
+                self.close()
+                raise
+        return self._child
+
+
+def _encoded(grammar: bytes | str) -> bytes:
+    return grammar.encode("utf-8", "surrogatepass") if isinstance(grammar, str) else grammar
+
+
+def _described(header: dict[str, Any], payload: bytes) -> str:
+    """A request in at most one short line."""
+    text = ", ".join(f"{name}={value}" for name, value in header.items() if name not in _PATHS)
+    start = payload[:60].decode("utf-8", "backslashreplace").replace("\n", "\\n")
+    return f"({text[:200]}) {start!r}" if payload else f"({text[:200]})"

@@ -83,9 +83,9 @@ class ResolvedRelease:
     """The immutable identity of a source.
 
     ``id`` is safe as a file name and unique to the source. ``commit`` is the full upstream commit or empty,
-    ``date`` an ISO 8601 date and time in UTC or empty (``date_kind`` says of what), ``build_number`` upstream's
-    ``bNNNN`` where it is known. ``sha256`` is that of the downloaded archive; for git and path releases, of
-    the files' names and contents.
+    ``date`` an ISO 8601 date and time in UTC or empty (``date_kind`` says of what), ``build_number``
+    upstream's ``bNNNN`` where it is known. ``sha256`` is that of the downloaded archive; for git and path
+    releases, of the files' names and contents.
     """
 
     channel: ChannelName

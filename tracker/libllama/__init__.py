@@ -1,0 +1,1 @@
+"""One llama.cpp build's C library, held in a child process."""
