@@ -138,7 +138,7 @@ class Child:
             raise self._buried(None) from None
 
     def errors(self) -> str:
-        """What the child wrote to its standard error since the last request began: its first and last part."""
+        """What the child wrote to standard error since the last request began: its first and last part."""
         end = self._errors.seek(0, os.SEEK_END)
         self._errors.seek(self._errors_start)
         head = self._errors.read(_PART)

@@ -178,6 +178,21 @@ class LibllamaClient:
             self._rejection("grammar.accepted", {"root": root}, grammar)
         return bool(header["accepted"])
 
+    def _rejection(self, handler: str, header: dict[str, Any], grammar: bytes | str) -> tuple[str, str]:
+        """Why the last grammar was refused, in one line and in full.
+
+        Upstream's parser catches every exception and calls the text wrong, also when memory ran out: that is
+        a death like any other, so it raises WorkerDied and the child goes.
+        """
+        detail = self._child.errors() if self._child is not None else ""
+        match = _PARSE_ERROR.search(detail)
+        reason = match[1] if match else detail.strip().rpartition("\n")[2] or "no reason given"
+        if reason == "std::bad_alloc":
+            self.close()
+            request = f"{self._build.id}: {handler} {_described(header, _encoded(grammar))}"
+            raise WorkerDied(DeathKind.OOM, None, detail, request)
+        return reason, detail
+
     def request(
         self, handler: str, header: dict[str, Any], payload: bytes = b""
     ) -> tuple[dict[str, Any], bytes]:
