@@ -122,8 +122,7 @@ class Child:
         self, handler: str, header: dict[str, Any], payload: bytes, limits: Limits
     ) -> tuple[dict[str, Any], bytes]:
         """One exchange. Raises ChildDied, after which the child is closed."""
-        self._errors.seek(0, os.SEEK_END)
-        self._errors_start = self._errors.tell()
+        self._errors_start = self._errors_end()
         deadline = time.monotonic() + limits.wall_seconds
         asked = {**header, "handler": handler, "cpu_seconds": limits.cpu_seconds}
         try:
@@ -132,18 +131,21 @@ class Child:
         except protocol.DeadlinePassed:
             raise self._buried(DeathKind.HANG) from None
         except protocol.Malformed as error:
-            self._errors.write(f"the child answered with {error}\n".encode())
+            os.write(self._errors.fileno(), f"the child answered with {error}\n".encode())
             raise self._buried(DeathKind.CRASH) from None
         except protocol.Closed:
             raise self._buried(None) from None
 
     def errors(self) -> str:
         """What the child wrote to standard error since the last request began: its first and last part."""
-        end = self._errors.seek(0, os.SEEK_END)
-        self._errors.seek(self._errors_start)
-        head = self._errors.read(_PART)
-        self._errors.seek(max(self._errors_start + len(head), end - _PART))
-        return (head + self._errors.read(_PART)).decode("utf-8", "backslashreplace")
+        end = self._errors_end()
+        head = os.pread(self._errors.fileno(), _PART, self._errors_start)
+        start = max(self._errors_start + len(head), end - _PART)
+        return (head + os.pread(self._errors.fileno(), _PART, start)).decode("utf-8", "backslashreplace")
+
+    def _errors_end(self) -> int:
+        # Never a seek: the child writes at an offset that both processes share.
+        return os.fstat(self._errors.fileno()).st_size
 
     def close(self) -> None:
         """End the process and give everything back."""

@@ -174,11 +174,20 @@ class _Reduction:
         if node in self._functions:
             return node
         if isinstance(node, c_ast.Typedef):
-            return self._without_members(node) if node.name in self._needed_typedefs else None
+            needed = node.name in self._needed_typedefs or self._defines_complete(node)
+            return self._without_members(node) if needed else None
         if isinstance(node, c_ast.Decl) and isinstance(node.type, (c_ast.Struct, c_ast.Union, c_ast.Enum)):
             key = (type(node.type), node.type.name)
             return node if key in self._complete and self._records.get(key) is node.type else None
         return None
+
+    def _defines_complete(self, node: c_ast.Typedef) -> bool:
+        """Whether a typedef holds the definition of a record that is used by its tag, as a value."""
+        record = node.type.type if isinstance(node.type, c_ast.TypeDecl) else None
+        if not isinstance(record, (c_ast.Struct, c_ast.Union, c_ast.Enum)):
+            return False
+        key = (type(record), record.name)
+        return key in self._complete and self._records.get(key) is record
 
     def _without_members(self, node: c_ast.Typedef) -> c_ast.Typedef:
         """A typedef whose struct is opaque unless its members are needed."""
