@@ -88,6 +88,23 @@ class Oracle:
             state = self.step(state, token)
         return state
 
+    def successors(self, state: int) -> NDArray[np.int32]:
+        """The state behind every token: int32 array of shape (vocabulary size,), ``DEAD`` where not viable."""
+        following = self._following(state)
+        edges = self.automaton.token_edges(state)
+        if edges.positive or edges.negated:
+            special = {*edges.positive, *self.end_tokens, *(excluded for excluded, _ in edges.negated)}
+            ordinary = np.ones(len(following), dtype=np.bool_)
+            ordinary[list(special)] = False
+            by_bytes = following.copy()
+            # Tokens that reach one state by their bytes and are named by no terminal share their outcome.
+            for reached in np.unique(by_bytes[ordinary]).tolist():
+                alike = ordinary & (by_bytes == reached)
+                following[alike] = self.step(state, int(np.argmax(alike)))
+            for token in special:
+                following[token] = self.step(state, token)
+        return following
+
     def mask(self, state: int) -> Mask:
         """The mask of a state, remembered."""
         known = self._masks.get(state)
@@ -101,7 +118,7 @@ class Oracle:
         """The mask of a state, computed afresh."""
         if state == DEAD:
             return Mask(np.zeros(len(self.vocabulary), dtype=np.bool_), False)
-        tokens = self._by_bytes(state)
+        tokens = self._following(state) != DEAD
         edges = self.automaton.token_edges(state)
         for excluded, _ in edges.negated:
             whole = np.ones(len(tokens), dtype=np.bool_)
@@ -110,8 +127,8 @@ class Oracle:
         tokens[list(edges.positive)] = True
         return Mask(tokens, self.automaton.accepting[state])
 
-    def _by_bytes(self, state: int) -> NDArray[np.bool_]:
-        """Tokens whose bytes do not lead to the dead state."""
+    def _following(self, state: int) -> NDArray[np.int32]:
+        """The state behind every token by its bytes alone."""
         trie = self.vocabulary.trie
         automaton = self.automaton
         states = self._node_states
@@ -140,5 +157,5 @@ class Oracle:
                 alive = nodes[keep]
                 states[alive] = following[keep]
         states[0] = DEAD
-        tokens: NDArray[np.bool_] = states[trie.node_of_token] != DEAD
-        return tokens
+        following: NDArray[np.int32] = states[trie.node_of_token]
+        return following
