@@ -89,7 +89,7 @@ class Oracle:
         return state
 
     def successors(self, state: int) -> NDArray[np.int32]:
-        """The state behind every token: int32 array of shape (vocabulary size,), ``DEAD`` where not viable."""
+        """The state behind every token, ``DEAD`` where not viable: int32 array of shape (vocabulary size,)."""
         following = self._following(state)
         edges = self.automaton.token_edges(state)
         if edges.positive or edges.negated:
@@ -118,7 +118,7 @@ class Oracle:
         """The mask of a state, computed afresh."""
         if state == DEAD:
             return Mask(np.zeros(len(self.vocabulary), dtype=np.bool_), False)
-        tokens = self._following(state) != DEAD
+        tokens: NDArray[np.bool_] = self._following(state) != DEAD
         edges = self.automaton.token_edges(state)
         for excluded, _ in edges.negated:
             whole = np.ones(len(tokens), dtype=np.bool_)
