@@ -89,7 +89,7 @@ class Oracle:
         return state
 
     def successors(self, state: int) -> NDArray[np.int32]:
-        """The state behind every token, ``DEAD`` where not viable: int32 array of shape (vocabulary size,)."""
+        """The state behind every token, ``DEAD`` where not viable: int32, shape (vocabulary size,)."""
         following = self._following(state)
         edges = self.automaton.token_edges(state)
         if edges.positive or edges.negated:
@@ -157,5 +157,5 @@ class Oracle:
                 alive = nodes[keep]
                 states[alive] = following[keep]
         states[0] = DEAD
-        following: NDArray[np.int32] = states[trie.node_of_token]
-        return following
+        by_token: NDArray[np.int32] = states[trie.node_of_token]
+        return by_token
