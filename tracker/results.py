@@ -178,6 +178,13 @@ class SubjectResult(Model):
         """The subject's findings, in a fixed order."""
         raise NotImplementedError
 
+    def places(self) -> frozenset[str] | None:
+        """The places (``Finding.where``) that were looked at, or None when the audit version fixes them.
+
+        Where an audit's way depends on the build, something is gone only from a place that was looked at again.
+        """
+        return None
+
     def atoms(self) -> Iterator[tuple[Finding, Atom]]:
         """Every finding taken apart."""
         for finding in self.findings():
@@ -215,11 +222,17 @@ class GrammarResult(SubjectResult):
     start_tokens: int | None = None
     """Viable tokens at the start, by the oracle."""
     coverage: Coverage | None = None
+    visited: tuple[str, ...] | None = None
+    """The output before each state that was compared, hex, sorted; None when it was not kept."""
     deviations: tuple[Deviation, ...] = ()
 
     def findings(self) -> Sequence[Finding]:
         """The deviations."""
         return self.deviations
+
+    def places(self) -> frozenset[str] | None:
+        """The outputs before the states that were compared."""
+        return None if self.visited is None else frozenset(self.visited)
 
 
 class BuildIdentity(Model):
