@@ -138,8 +138,8 @@ class Escape(Model):
 class Deviation(Finding):
     """A finding of the grammar audit: one (grammar, prefix, kind, cause) with its tokens.
 
-    ``prefix`` is the output so far in hex, ``path`` the token ids it was made of, ``tokens`` the tokens' bytes
-    in hex (empty for findings that are not about tokens), ``token_ids`` their ids in the same order.
+    ``prefix`` is the output so far in hex, ``path`` the token ids it was made of, ``tokens`` the tokens'
+    bytes in hex (empty for findings that are not about tokens), ``token_ids`` their ids in the same order.
     """
 
     prefix: str
@@ -181,7 +181,7 @@ class SubjectResult(Model):
     def places(self) -> frozenset[str] | None:
         """The places (``Finding.where``) that were looked at, or None when the audit version fixes them.
 
-        Where an audit's way depends on the build, something is gone only from a place that was looked at again.
+        Where an audit's way depends on the build, a finding is gone only when its place was looked at again.
         """
         return None
 
