@@ -156,11 +156,8 @@ class LibllamaClient:
         asked = {"root": root, "path": [int(token) for token in path], "check_path": check_path}
         header, payload = self.request("grammar.mask", asked, _encoded(grammar))
         if header.get("rejected"):
-            detail = self._child.errors() if self._child is not None else ""
-            last = detail.strip().rpartition("\n")[2]
-            raise GrammarRejected(
-                f"{self._build.id}: refuses the grammar: {last or 'no reason given'}", detail
-            )
+            reason, detail = self._rejection("grammar.mask", asked, grammar)
+            raise GrammarRejected(f"{self._build.id}: refuses the grammar: {reason}", detail)
         count = int(header["n_vocab"])
         return MaskReply(
             allowed=np.unpackbits(np.frombuffer(payload, np.uint8), count=count).view(np.bool_),
@@ -181,8 +178,8 @@ class LibllamaClient:
     def _rejection(self, handler: str, header: dict[str, Any], grammar: bytes | str) -> tuple[str, str]:
         """Why the last grammar was refused, in one line and in full.
 
-        Upstream's parser catches every exception and calls the text wrong, also when memory ran out: that is
-        a death like any other, so it raises WorkerDied and the child goes.
+        Upstream's parser catches every exception and calls the text wrong, also when memory ran out: that
+        is a death like any other, so it raises WorkerDied and the child goes.
         """
         detail = self._child.errors() if self._child is not None else ""
         match = _PARSE_ERROR.search(detail)
@@ -199,9 +196,9 @@ class LibllamaClient:
         """The answer of a handler, for audits with handlers of their own.
 
         ``handler`` is ``module.function`` below ``tracker.libllama.handlers``; the function takes
-        ``(library: Library, header: dict, payload: bytes)`` and returns ``(dict, bytes)``. Raises WorkerDied,
-        and RequestRefused when the handler raised. A child that was killed from outside is replaced and asked
-        once more: that is not upstream's doing.
+        ``(library: Library, header: dict, payload: bytes)`` and returns ``(dict, bytes)``. Raises
+        WorkerDied, and RequestRefused when the handler raised. A child that was killed from outside is
+        replaced and asked once more: that is not upstream's doing.
         """
         try:
             return self._ask(handler, header, payload)

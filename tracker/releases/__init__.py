@@ -60,8 +60,8 @@ class DateKind(StrEnum):
 class Release:
     """A release as a user names it.
 
-    ``version`` is a version, ``latest``, a git reference, or the folder, depending on ``channel``; ``url`` is
-    the repository of a git release and empty otherwise. ``str()`` gives the text that parses back to it.
+    ``version`` is a version, ``latest``, a git reference, or the folder, depending on ``channel``; ``url``
+    is the repository of a git release and empty otherwise. ``str()`` gives the text that parses back to it.
     """
 
     channel: ChannelName
@@ -126,8 +126,8 @@ class Channel(Protocol):
     def list_range(self, good: Release, bad: Release) -> Sequence[Release]:
         """All exact releases between the two, both included, oldest first. Fetches no sources.
 
-        The order is the channel's own, whichever of the two is older. Raises UsageError when this channel has
-        no order, ReleaseError when an end does not exist.
+        The order is the channel's own, whichever of the two is older. Raises UsageError when this channel
+        has no order, ReleaseError when an end does not exist.
         """
         ...
 
