@@ -63,6 +63,7 @@ class Oracle:
         self._remember = remember
         self._masks: dict[int, Mask] = {}
         self._node_states = np.zeros(len(vocabulary.trie), dtype=np.int32)
+        self._latest: tuple[int, NDArray[np.int32]] | None = None
 
     @property
     def start(self) -> int:
@@ -90,7 +91,7 @@ class Oracle:
 
     def successors(self, state: int) -> NDArray[np.int32]:
         """The state behind every token, ``DEAD`` where not viable: int32, shape (vocabulary size,)."""
-        following = self._following(state)
+        following = self._following(state).copy()
         edges = self.automaton.token_edges(state)
         if edges.positive or edges.negated:
             special = {*edges.positive, *self.end_tokens, *(excluded for excluded, _ in edges.negated)}
@@ -128,7 +129,9 @@ class Oracle:
         return Mask(tokens, self.automaton.accepting[state])
 
     def _following(self, state: int) -> NDArray[np.int32]:
-        """The state behind every token by its bytes alone."""
+        """The state behind every token by its bytes alone; the latest answer is kept."""
+        if self._latest is not None and self._latest[0] == state:
+            return self._latest[1]
         trie = self.vocabulary.trie
         automaton = self.automaton
         states = self._node_states
@@ -158,4 +161,5 @@ class Oracle:
                 states[alive] = following[keep]
         states[0] = DEAD
         by_token: NDArray[np.int32] = states[trie.node_of_token]
+        self._latest = (state, by_token)
         return by_token

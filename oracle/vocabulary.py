@@ -72,6 +72,12 @@ class Vocabulary:
                 ids.setdefault(piece[0], token)
         return ids
 
+    @cached_property
+    def shortest_first(self) -> NDArray[np.int32]:
+        """All ids, those with the fewest bytes first, then by bytes: int32 array of shape (n,)."""
+        order = sorted(range(len(self)), key=lambda token: (len(self.pieces[token]), self.pieces[token]))
+        return np.array(order, dtype=np.int32)
+
     def tokens_of_bytes(self, data: bytes) -> tuple[int, ...]:
         """A token path that spells these bytes one by one.
 

@@ -1,0 +1,242 @@
+"""The grammar audit of one build: all grammars, all controls, one document.
+
+A function from inputs to a result: it builds nothing, writes nothing and prints nothing. Grammars are spread
+over workers, each with a child of its own; the document does not depend on how many there are or which came
+first.
+"""
+
+from __future__ import annotations
+
+import resource
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from oracle.vocabulary import Vocabulary
+from tracker.audits.grammar.compare import Ends
+from tracker.audits.grammar.controls import (
+    known_masks_control,
+    null_control,
+    positive_controls,
+    vocabulary_control,
+)
+from tracker.audits.grammar.corpus import CorpusEntry
+from tracker.audits.grammar.prediction import CODE_POINTS, prediction_row
+from tracker.audits.grammar.unit import UnitResult, audit_grammar
+from tracker.audits.grammar.version import audit_version
+from tracker.audits.grammar.walk import Progress
+from tracker.build import Build
+from tracker.libllama.client import GrammarRejected, LibllamaClient, Limits, WorkerDied
+from tracker.releases import DateKind
+from tracker.results import (
+    BuildIdentity,
+    Control,
+    GrammarDocument,
+    Prediction,
+    VocabularyIdentity,
+)
+
+LIMITS = Limits(cpu_seconds=30, wall_seconds=120, address_space=3 << 30)
+"""For grammars that are expected to work."""
+
+ROBUSTNESS_LIMITS = Limits(cpu_seconds=5, wall_seconds=30, address_space=3 << 30)
+"""For grammars that are there because they may kill the library."""
+
+NULL_EVERY = 8
+"""Every n-th state is asked again by the null control: an eighth, where a tenth is the least."""
+
+
+@dataclass(frozen=True)
+class VocabularyFile:
+    """A vocabulary as our reader sees it, and the file that the build loads."""
+
+    name: str
+    path: Path
+    sha256: str
+    vocabulary: Vocabulary
+
+    @property
+    def identity(self) -> VocabularyIdentity:
+        """For documents."""
+        return VocabularyIdentity(name=self.name, sha256=self.sha256, tokens=len(self.vocabulary))
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """How a run went, for people; never part of a document. Times in seconds, memory in bytes.
+
+    ``apply_seconds`` is CPU time inside llama.cpp's apply over all states of the walks; ``oracle_seconds`` is
+    the CPU time of this process, which is the oracle's and everything else on our side.
+    """
+
+    states: int
+    wall_seconds: float
+    apply_seconds: float
+    oracle_seconds: float
+    peak_memory: int
+    jobs: int
+
+
+def build_identity(build: Build, patch: str | None = None) -> BuildIdentity:
+    """A build's identity for documents."""
+    release = build.release
+    dated: dict[DateKind, Literal["commit", "upload", "unknown"]] = {
+        DateKind.COMMIT: "commit",
+        DateKind.UPLOAD: "upload",
+        DateKind.NONE: "unknown",
+    }
+    return BuildIdentity(
+        id=build.id,
+        channel=str(release.channel),
+        version=release.version if release.channel != "path" else "",
+        commit=release.commit or None,
+        build_number=release.build_number,
+        date=release.date or None,
+        date_of=dated[release.date_kind],
+        source_sha256=release.sha256 or None,
+        patch=patch,
+    )
+
+
+def audit_build(
+    build: Build,
+    vocabulary: VocabularyFile,
+    entries: Sequence[CorpusEntry],
+    *,
+    jobs: int = 2,
+    keep_every: int = NULL_EVERY,
+    predictions: bool = True,
+    patch: str | None = None,
+    progress: Progress | None = None,
+) -> tuple[GrammarDocument, RunFacts]:
+    """Audit a build's grammar sampler.
+
+    Args:
+        build: a built libllama.
+        vocabulary: what masks are computed over.
+        entries: the grammars, with their bounds.
+        jobs: children at once.
+        keep_every: how many states there are to each that the null control asks again.
+        predictions: whether the predictive table is made.
+        patch: name of the patch in the build's source, for its identity.
+        progress: told after each state, from several threads.
+
+    Returns:
+        The document, and the facts of the run. A control that failed is in the document; see
+        ``Document.trustworthy``.
+    """
+    begun, cpu_begun = time.perf_counter(), time.process_time()
+    version = audit_version(entries, vocabulary.sha256)
+    with LibllamaClient(build, vocabulary.path, LIMITS) as client:
+        pieces = client.vocabulary()
+        parity = vocabulary_control(vocabulary.vocabulary, pieces)
+        document = GrammarDocument(
+            audit_version=version,
+            build=build_identity(build, patch),
+            vocabulary=vocabulary.identity,
+            controls=(parity,),
+        )
+        if not parity.passed:
+            reason = f"vocabulary parity failed: {parity.detail}"
+            document = document.model_copy(update={"status": "untestable", "reason": reason})
+            return document, _facts([], begun, cpu_begun, jobs)
+        ends = Ends.of(vocabulary.vocabulary, pieces.eog)
+        vocabulary.vocabulary.trie  # noqa: B018 - built once, before threads share it
+        controls = [
+            parity,
+            known_masks_control(vocabulary.vocabulary, entries),
+            *_positive(vocabulary.vocabulary, client, ends),
+        ]
+        table = _predictions(vocabulary.vocabulary, client, ends) if predictions else ()
+    units = _audit_all(build, vocabulary, entries, ends, jobs, keep_every, progress)
+    kept = [mask for unit in units for mask in unit.kept]
+    with LibllamaClient(build, vocabulary.path, LIMITS) as fresh:
+        try:
+            controls.append(null_control(fresh, kept, sum(unit.asked for unit in units)))
+        except WorkerDied as death:
+            controls.append(Control(name="null", passed=False, detail=f"the fresh child died: {death}"))
+    failed = [control for control in controls if not control.passed]
+    document = document.model_copy(
+        update={
+            "controls": tuple(controls),
+            "grammars": tuple(unit.result for unit in units),
+            "predictions": table,
+            "status": "untestable" if failed else "complete",
+            "reason": f"control '{failed[0].name}' failed: {failed[0].detail}" if failed else None,
+        }
+    )
+    return document, _facts(units, begun, cpu_begun, jobs)
+
+
+def _positive(vocabulary: Vocabulary, client: LibllamaClient, ends: Ends) -> tuple[Control, ...]:
+    try:
+        return positive_controls(vocabulary, client, ends)
+    except (WorkerDied, GrammarRejected) as error:
+        return (Control(name="positive", passed=False, detail=f"no answer from the build: {error}"),)
+
+
+def _predictions(vocabulary: Vocabulary, client: LibllamaClient, ends: Ends) -> tuple[Prediction, ...]:
+    rows: list[Prediction] = []
+    for code_point in CODE_POINTS:
+        try:
+            rows.append(prediction_row(code_point, vocabulary, client, ends))
+        except (WorkerDied, GrammarRejected):
+            # A build that cannot answer this shows it in the corpus as well, where it is a finding.
+            continue
+    return tuple(rows)
+
+
+def _audit_all(
+    build: Build,
+    vocabulary: VocabularyFile,
+    entries: Sequence[CorpusEntry],
+    ends: Ends,
+    jobs: int,
+    keep_every: int,
+    progress: Progress | None,
+) -> list[UnitResult]:
+    """All grammars, in the order given, by ``jobs`` workers with a child each."""
+    local = threading.local()
+    clients: list[LibllamaClient] = []
+
+    def client(limits: Limits) -> LibllamaClient:
+        by_limits: dict[Limits, LibllamaClient] = local.__dict__.setdefault("clients", {})
+        if limits not in by_limits:
+            by_limits[limits] = LibllamaClient(build, vocabulary.path, limits)
+            clients.append(by_limits[limits])
+        return by_limits[limits]
+
+    def one(entry: CorpusEntry) -> UnitResult:
+        limits = ROBUSTNESS_LIMITS if entry.group == "robustness" else LIMITS
+        return audit_grammar(
+            entry, client(limits), vocabulary.vocabulary, ends, keep_every=keep_every, progress=progress
+        )
+
+    # The longest first, so that no worker is left with a long one at the end.
+    order = sorted(range(len(entries)), key=lambda i: (entries[i].group != "robustness", -entries[i].states))
+    results: dict[int, UnitResult] = {}
+    pool = ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="audit")
+    try:
+        futures = {index: pool.submit(one, entries[index]) for index in order}
+        for index, future in futures.items():
+            results[index] = future.result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+        for opened in clients:
+            opened.close()
+    return [results[index] for index in range(len(entries))]
+
+
+def _facts(units: Sequence[UnitResult], begun: float, cpu_begun: float, jobs: int) -> RunFacts:
+    return RunFacts(
+        states=sum(unit.result.states for unit in units),
+        wall_seconds=time.perf_counter() - begun,
+        apply_seconds=sum(unit.apply_seconds for unit in units),
+        oracle_seconds=time.process_time() - cpu_begun,
+        peak_memory=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        jobs=jobs,
+    )

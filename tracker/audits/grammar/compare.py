@@ -1,0 +1,163 @@
+"""One state: what the oracle allows against what the build allows, token for token.
+
+End-of-generation tokens of the build are no text: they are compared once, as "may the output end here". A
+token that only its name made an end of generation (an ordinary or user-defined one) still has a text, so its
+absence from the mask is a deviation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oracle.mask import Oracle
+from oracle.vocabulary import TokenKind, Vocabulary
+from tracker.audits.grammar.causes import cause_of_unsound, cause_of_unsound_end, missing_bytes
+from tracker.results import Cause, Deviation, Kind
+
+BoolMask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Ends:
+    """The build's end-of-generation tokens over one vocabulary.
+
+    Attributes:
+        all: bool array of shape (vocabulary size,).
+        proper: those among them that the vocabulary marks as control tokens; they are never text.
+    """
+
+    all: BoolMask
+    proper: BoolMask
+
+    @classmethod
+    def of(cls, vocabulary: Vocabulary, eog: BoolMask) -> Ends:
+        """Split the build's end-of-generation tokens by the vocabulary's kinds."""
+        return cls(eog, eog & (vocabulary.kinds == TokenKind.CONTROL))
+
+    @property
+    def ids(self) -> frozenset[int]:
+        """All of them by id."""
+        return frozenset(np.flatnonzero(self.all).tolist())
+
+
+@dataclass(frozen=True)
+class Place:
+    """A state of the walk.
+
+    Attributes:
+        state: the oracle's state.
+        path: token ids from the start.
+        prefix: the bytes that they emit.
+        text_start: where in ``prefix`` text began after the last token terminal; UTF-8 is judged from there.
+    """
+
+    state: int
+    path: tuple[int, ...] = ()
+    prefix: bytes = b""
+    text_start: int = 0
+
+    @property
+    def text(self) -> bytes:
+        """The bytes since the last token terminal."""
+        return self.prefix[self.text_start :]
+
+    def after(self, oracle: Oracle, token: int, state: int) -> Place:
+        """The place behind a token that leads to ``state``."""
+        piece = oracle.vocabulary.pieces[token]
+        prefix = self.prefix + piece
+        by_bytes = bool(piece) and oracle.automaton.step(self.state, piece) != 0
+        return Place(state, (*self.path, token), prefix, self.text_start if by_bytes else len(prefix))
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """What comparing one state gave.
+
+    Attributes:
+        deviations: grouped by kind, cause and whether they lie inside a code point.
+        both: tokens that both sides allow and that are no end of generation.
+        build_eos: whether the build lets the output end here.
+    """
+
+    deviations: tuple[Deviation, ...]
+    both: BoolMask
+    build_eos: bool
+
+
+def compare_state(oracle: Oracle, place: Place, allowed: BoolMask, ends: Ends) -> Comparison:
+    """Compare the build's mask at a place with the oracle's.
+
+    Args:
+        oracle: of the grammar in question.
+        place: where.
+        allowed: the build's raw mask, bool array of shape (vocabulary size,).
+        ends: the build's end-of-generation tokens.
+    """
+    right = oracle.mask(place.state)
+    build_eos = bool(allowed[ends.all].any())
+    text = ~ends.all
+    unsound = np.flatnonzero(allowed & ~right.tokens & text)
+    missing = np.flatnonzero(right.tokens & ~allowed & ~ends.proper)
+    groups: dict[tuple[Kind, Cause, bool], list[int]] = {}
+    inside = oracle.automaton.inside(place.state) > 0
+    for token in unsound.tolist():
+        tail = place.text + oracle.vocabulary.pieces[token]
+        mid = inside or missing_bytes(tail) > 0
+        groups.setdefault((Kind.UNSOUND, cause_of_unsound(tail), mid), []).append(token)
+    for token in missing.tolist():
+        tail = place.text + oracle.vocabulary.pieces[token]
+        mid = inside or missing_bytes(tail) > 0
+        cause = cause_of_missing(oracle, place, token, ends)
+        groups.setdefault((Kind.OVER_RESTRICTIVE, cause, mid), []).append(token)
+    deviations = [
+        deviation(place, kind, cause, mid, tokens, oracle.vocabulary)
+        for (kind, cause, mid), tokens in sorted(groups.items())
+    ]
+    if build_eos and not right.eos:
+        deviations.append(deviation(place, Kind.EOS_UNSOUND, cause_of_unsound_end(place.text), inside))
+    if right.eos and not build_eos and ends.all.any():
+        deviations.append(deviation(place, Kind.EOS_MISSING, Cause.UNEXPLAINED, inside))
+    return Comparison(tuple(deviations), allowed & right.tokens & text, build_eos)
+
+
+def cause_of_missing(oracle: Oracle, place: Place, token: int, ends: Ends) -> Cause:
+    """Why a viable token may be masked."""
+    piece = oracle.vocabulary.pieces[token]
+    if b"\0" in piece:
+        return Cause.NUL
+    if ends.all[token]:
+        return Cause.EOG_TEXT
+    state = oracle.automaton.step(place.state, piece) if piece else 0
+    if state == 0 or (place.text_start == len(place.prefix) and missing_bytes(place.prefix)):
+        # Only a token terminal takes it, or one has just taken a token that ended inside a code point.
+        return Cause.TOKEN_TERMINAL
+    return Cause.NEGATED_PARTIAL if oracle.automaton.inside(state) == 2 else Cause.UNEXPLAINED
+
+
+def deviation(
+    place: Place,
+    kind: Kind,
+    cause: Cause,
+    mid_code_point: bool,
+    tokens: Iterable[int] = (),
+    vocabulary: Vocabulary | None = None,
+    detail: str = "",
+) -> Deviation:
+    """A deviation at a place, its tokens sorted by bytes."""
+    ids = tuple(tokens)
+    if vocabulary is not None:
+        ids = tuple(sorted(ids, key=lambda token: (vocabulary.pieces[token], token)))
+    return Deviation(
+        kind=kind,
+        cause=cause,
+        mid_code_point=mid_code_point,
+        prefix=place.prefix.hex(),
+        path=place.path,
+        tokens=tuple(vocabulary.pieces[token].hex() for token in ids) if vocabulary else (),
+        token_ids=ids,
+        detail=detail,
+    )

@@ -1,0 +1,180 @@
+"""The walk: visit the states of one grammar, compare each over the whole vocabulary.
+
+Breadth first, but a state that shows a new position of the grammar goes before one that does not: a plain
+queue drowns in white space. A state is the oracle's; each is visited once, by the first token path found,
+which is a shortest one among those of its rank. The walk goes on only through tokens that both sides accept,
+so that both stay in equivalent, well-defined states.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from oracle.automaton import DEAD
+from oracle.mask import Oracle
+from oracle.vocabulary import Vocabulary
+from tracker.audits.grammar.compare import BoolMask, Comparison, Ends, Place, compare_state, deviation
+from tracker.libllama.client import DeathKind, LibllamaClient, WorkerDied
+from tracker.results import Cause, Coverage, Deviation, Kind
+
+MAX_DEATHS = 3
+"""Deaths of the library in one grammar after which its walk stops."""
+
+KIND_OF_DEATH = {DeathKind.CRASH: Kind.CRASH, DeathKind.HANG: Kind.HANG, DeathKind.OOM: Kind.OOM}
+
+
+@dataclass
+class Walk:
+    """What a walk has found so far; complete once the iterator of ``walk`` is exhausted.
+
+    ``masks`` holds the build's packed masks of the states kept for the null control, with their paths.
+    Times are seconds of CPU inside the library's apply.
+    """
+
+    deviations: list[Deviation] = field(default_factory=list)
+    visited: int = 0
+    left: int = 0
+    exhaustive: bool = False
+    bound: str | None = None
+    start_tokens: int = 0
+    coverage: Coverage | None = None
+    masks: list[tuple[tuple[int, ...], bytes]] = field(default_factory=list)
+    apply_seconds: float = 0.0
+    asked: int = 0
+
+
+def walk(
+    oracle: Oracle,
+    client: LibllamaClient,
+    grammar: str,
+    ends: Ends,
+    *,
+    states: int,
+    keep_every: int,
+    result: Walk,
+    visit: Sequence[bytes] = (),
+) -> Iterator[tuple[Place, Comparison]]:
+    """Visit up to ``states`` states; yields each with its comparison and fills ``result``.
+
+    Outputs in ``visit`` are compared first, unless the build refuses a token on the way to them.
+
+    Raises:
+        GrammarRejected: the build refuses the grammar.
+    """
+    frontier = _Frontier(oracle)
+    unproven = {place.path for output in visit if (place := frontier.visit_first(output)) is not None}
+    deaths = 0
+    result.start_tokens = int(oracle.mask(oracle.start).tokens.sum())
+    while frontier and result.visited < states and deaths < MAX_DEATHS:
+        place = frontier.pop()
+        result.visited += 1
+        try:
+            reply = client.mask(grammar, place.path, check_path=place.path in unproven)
+        except WorkerDied as death:
+            deaths += 1
+            result.deviations.append(death_finding(place, death))
+            continue
+        if reply.refused_at is not None:
+            # A token on the way to an output asked for is masked: the walk meets that state by itself.
+            result.visited -= 1
+            continue
+        result.asked += 1
+        result.apply_seconds += reply.apply_cpu_seconds
+        if result.visited % keep_every == 1 or keep_every == 1:
+            result.masks.append((place.path, np.packbits(reply.allowed).tobytes()))
+        comparison = compare_state(oracle, place, reply.allowed, ends)
+        result.deviations += comparison.deviations
+        yield place, comparison
+        frontier.expand(place, comparison.both)
+    result.left = len(frontier)
+    result.coverage = frontier.coverage()
+    if deaths:
+        result.bound = f"the library died {deaths} times"
+    elif result.left:
+        result.bound = f"{states} states"
+    result.exhaustive = result.bound is None
+
+
+def death_finding(place: Place, death: WorkerDied) -> Deviation:
+    """The finding that a death of the library is."""
+    how = f"signal {death.signal}" if death.signal else str(death.kind)
+    last = death.detail.strip().splitlines()[-1][:200] if death.detail.strip() else ""
+    return deviation(
+        place, KIND_OF_DEATH[death.kind], Cause.DIED, False, detail=f"{how}: {last}" if last else how
+    )
+
+
+class _Frontier:
+    """States seen and not yet visited, the most instructive first."""
+
+    def __init__(self, oracle: Oracle):
+        self._oracle = oracle
+        self._seen = {oracle.start}
+        self._heap: list[tuple[int, int, int, Place]] = []
+        self._order = 0
+        self._positions: set[int] = set()
+        self._push(Place(oracle.start))
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def _push(self, place: Place) -> None:
+        new = self._oracle.automaton.positions(place.state) - self._positions
+        self._positions |= new
+        # Inside a code point there are no new positions, and that is where deviations live.
+        rank = 0 if new or self._oracle.automaton.inside(place.state) else 1
+        self._order += 1
+        heapq.heappush(self._heap, (rank, len(place.path), self._order, place))
+
+    def visit_first(self, output: bytes) -> Place | None:
+        """Put an output before all others, spelled by the longest tokens; None when it is not viable."""
+        path = longest_tokens(self._oracle.vocabulary, output)
+        state = self._oracle.walk(path)
+        if state == DEAD or state in self._seen:
+            return None
+        self._seen.add(state)
+        place = Place(state, path, output)
+        heapq.heappush(self._heap, (-1, len(path), 0, place))
+        return place
+
+    def pop(self) -> Place:
+        return heapq.heappop(self._heap)[-1]
+
+    def expand(self, place: Place, both: BoolMask) -> None:
+        """Add the states behind all tokens that both sides accept, by their shortest tokens."""
+        following = np.where(both, self._oracle.successors(place.state), DEAD)
+        backwards = self._oracle.vocabulary.shortest_first[::-1]
+        token_of = np.full(len(self._oracle.automaton), -1, dtype=np.int32)
+        # Of several tokens to one state the last written stays: the shortest.
+        token_of[following[backwards]] = backwards
+        token_of[DEAD] = -1
+        for state in np.flatnonzero(token_of >= 0).tolist():
+            if state not in self._seen:
+                self._seen.add(state)
+                self._push(place.after(self._oracle, int(token_of[state]), state))
+
+    def coverage(self) -> Coverage:
+        """Positions of the grammar before a terminal, and those met at token boundaries."""
+        return Coverage(positions=sum(self._oracle.network.terminal), reached=len(self._positions))
+
+
+def longest_tokens(vocabulary: Vocabulary, output: bytes) -> tuple[int, ...]:
+    """A token path that spells some bytes, taking the longest token that fits at each point."""
+    ids = vocabulary.ids_by_text
+    longest = max(map(len, ids), default=0)
+    path: list[int] = []
+    while output:
+        size = next((n for n in range(min(longest, len(output)), 0, -1) if output[:n] in ids), 0)
+        if not size:
+            return (*path, *vocabulary.tokens_of_bytes(output))
+        path.append(ids[output[:size]])
+        output = output[size:]
+    return tuple(path)
+
+
+Progress = Callable[[str, int, int], None]
+"""Called with a grammar's name, states visited, and states known to be left."""
