@@ -179,7 +179,7 @@ class SubjectResult(Model):
         raise NotImplementedError
 
     def places(self) -> frozenset[str] | None:
-        """The places (``Finding.where``) that were looked at, or None when the audit version fixes them.
+        """The places (``Finding.where``) that were looked at, or None when it was all there are.
 
         Where an audit's way depends on the build, a finding is gone only when its place was looked at again.
         """
@@ -231,8 +231,8 @@ class GrammarResult(SubjectResult):
         return self.deviations
 
     def places(self) -> frozenset[str] | None:
-        """The outputs before the states that were compared."""
-        return None if self.visited is None else frozenset(self.visited)
+        """The outputs before the states that were compared; None for all of them, or when not kept."""
+        return None if self.visited is None or self.exhaustive else frozenset(self.visited)
 
 
 class BuildIdentity(Model):
