@@ -13,12 +13,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from oracle.mask import Oracle
+from oracle.mask import Mask, Oracle
 from oracle.vocabulary import TokenKind, Vocabulary
 from tracker.audits.grammar.causes import cause_of_unsound, cause_of_unsound_end, missing_bytes
 from tracker.results import Cause, Deviation, Kind
 
 BoolMask = NDArray[np.bool_]
+
+SURROGATE_LEAD = b"\xed"
+
+ELSEWHERE = frozenset({Cause.PARSER, Cause.TOKEN_TERMINAL, Cause.EOG_TEXT, Cause.NUL})
+"""Causes that have nothing to do with the matching of partial code points, wherever they show."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,16 +93,38 @@ class Comparison:
     build_eos: bool
 
 
-def compare_state(oracle: Oracle, place: Place, allowed: BoolMask, ends: Ends) -> Comparison:
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """What is known of how the build reads a grammar, to name causes by.
+
+    Attributes:
+        surrogates: the text names surrogates, which have no encoding and which upstream lets match.
+        other: the oracle of the grammar that upstream's parser makes of the text, if that is another one.
+    """
+
+    surrogates: bool = False
+    other: Oracle | None = None
+
+    def explains(self, place: Place) -> Mask | None:
+        """The mask of the other reading at a place."""
+        return None if self.other is None else self.other.mask(self.other.walk(place.path))
+
+
+def compare_state(
+    oracle: Oracle, place: Place, allowed: BoolMask, ends: Ends, reading: Reading | None = None
+) -> Comparison:
     """Compare the build's mask at a place with the oracle's.
 
     Args:
         oracle: of the grammar in question.
         place: where.
+        reading: how the build is known to read the text.
         allowed: the build's raw mask, bool array of shape (vocabulary size,).
         ends: the build's end-of-generation tokens.
     """
     right = oracle.mask(place.state)
+    reading = reading or Reading()
+    other = reading.explains(place)
     build_eos = bool(allowed[ends.all].any())
     text = ~ends.all
     unsound = np.flatnonzero(allowed & ~right.tokens & text)
@@ -107,20 +134,33 @@ def compare_state(oracle: Oracle, place: Place, allowed: BoolMask, ends: Ends) -
     for token in unsound.tolist():
         tail = place.text + oracle.vocabulary.pieces[token]
         mid = inside or missing_bytes(tail) > 0
-        groups.setdefault((Kind.UNSOUND, cause_of_unsound(tail), mid), []).append(token)
+        cause = cause_of_unsound(tail)
+        if cause is Cause.NOT_IN_LANGUAGE:
+            if other is not None and other.tokens[token]:
+                cause = Cause.PARSER
+            elif reading.surrogates and tail.endswith(SURROGATE_LEAD):
+                # The language has no code point here that begins so, hence the build means a surrogate.
+                cause = Cause.SURROGATE
+        groups.setdefault((Kind.UNSOUND, cause, mid and cause not in ELSEWHERE), []).append(token)
     for token in missing.tolist():
         tail = place.text + oracle.vocabulary.pieces[token]
         mid = inside or missing_bytes(tail) > 0
         cause = cause_of_missing(oracle, place, token, ends)
-        groups.setdefault((Kind.OVER_RESTRICTIVE, cause, mid), []).append(token)
+        if other is not None and not other.tokens[token] and cause is not Cause.EOG_TEXT:
+            cause = Cause.PARSER
+        groups.setdefault((Kind.OVER_RESTRICTIVE, cause, mid and cause not in ELSEWHERE), []).append(token)
     deviations = [
         deviation(place, kind, cause, mid, tokens, oracle.vocabulary)
         for (kind, cause, mid), tokens in sorted(groups.items())
     ]
     if build_eos and not right.eos:
-        deviations.append(deviation(place, Kind.EOS_UNSOUND, cause_of_unsound_end(place.text), inside))
+        read_so = other is not None and other.eos
+        cause = Cause.PARSER if read_so else cause_of_unsound_end(place.text)
+        deviations.append(deviation(place, Kind.EOS_UNSOUND, cause, inside and cause not in ELSEWHERE))
     if right.eos and not build_eos and ends.all.any():
-        deviations.append(deviation(place, Kind.EOS_MISSING, Cause.UNEXPLAINED, inside))
+        read_so = other is not None and not other.eos
+        cause = Cause.PARSER if read_so else Cause.UNEXPLAINED
+        deviations.append(deviation(place, Kind.EOS_MISSING, cause, inside and cause not in ELSEWHERE))
     return Comparison(tuple(deviations), allowed & right.tokens & text, build_eos)
 
 

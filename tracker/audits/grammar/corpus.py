@@ -59,9 +59,11 @@ class Visit(_Entry):
 class CorpusEntry(_Entry):
     """One grammar of the corpus.
 
-    ``text`` is filled in by ``load_corpus``. ``oracle_only`` grammars are ones that upstream documents as
+    ``read_as`` is the grammar that upstream's parser is known to make of this text; a deviation that this
+    reading explains is the parser's. ``oracle_only`` grammars are ones that upstream documents as
     unsupported: the oracle is controlled with them, the build is not asked. ``group`` says what it is there
-    for; ``robustness`` grammars may kill the library and get a short deadline.
+    for; ``robustness`` grammars may kill the library and get a short deadline. ``text`` is filled in by
+    ``load_corpus``.
     """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
@@ -73,6 +75,7 @@ class CorpusEntry(_Entry):
     chain: Chain | None = None
     states: int = Field(default=DEFAULT_STATES, ge=1)
     oracle_only: bool = False
+    read_as: str | None = None
     expected: tuple[KnownMask, ...] = ()
     visit: tuple[Visit, ...] = ()
     text: str = ""

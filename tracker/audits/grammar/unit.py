@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from oracle.gbnf import GrammarError, parse
 from oracle.mask import Oracle
 from oracle.vocabulary import Vocabulary
-from tracker.audits.grammar.compare import Ends, Place, deviation
+from tracker.audits.grammar.compare import Ends, Place, Reading, deviation
 from tracker.audits.grammar.controls import KeptMask
 from tracker.audits.grammar.corpus import CorpusEntry
 from tracker.audits.grammar.escape import follow
@@ -30,12 +30,14 @@ class UnitResult:
         kept: masks for the null control.
         asked: states whose mask the build gave.
         apply_seconds: CPU seconds inside the library's apply, over the walk.
+        oracle_seconds: CPU seconds that the oracle took for the same states' masks.
     """
 
     result: GrammarResult
     kept: tuple[KeptMask, ...] = ()
     asked: int = 0
     apply_seconds: float = 0.0
+    oracle_seconds: float = 0.0
 
 
 def audit_grammar(
@@ -67,6 +69,12 @@ def audit_grammar(
             _result(entry, Walk(), (), (*notes, "oracle only: upstream documents it as unsupported"))
         )
     found = Walk()
+    reading = Reading(
+        surrogates=any("is a surrogate" in note for note in notes),
+        other=None
+        if entry.read_as is None
+        else Oracle(parse(entry.read_as), vocabulary, end_tokens=ends.ids),
+    )
     try:
         for _ in walk(
             oracle,
@@ -77,6 +85,7 @@ def audit_grammar(
             keep_every=keep_every,
             result=found,
             visit=[(visit.text * visit.times).encode() for visit in entry.visit],
+            reading=reading,
         ):
             if progress is not None:
                 progress(entry.name, found.visited, found.left)
@@ -91,7 +100,8 @@ def _finish(
     entry: CorpusEntry, found: Walk, deviations: list[Deviation], notes: tuple[str, ...]
 ) -> UnitResult:
     kept = tuple(KeptMask(entry.text, path, packed) for path, packed in found.masks)
-    return UnitResult(_result(entry, found, tuple(deviations), notes), kept, found.asked, found.apply_seconds)
+    result = _result(entry, found, tuple(deviations), notes)
+    return UnitResult(result, kept, found.asked, found.apply_seconds, found.oracle_seconds)
 
 
 def _result(
@@ -117,6 +127,7 @@ def _result(
         bound=found.bound,
         start_tokens=found.start_tokens if found.visited else None,
         coverage=found.coverage,
+        visited=tuple(sorted(output.hex() for output in found.outputs)),
         deviations=ordered,
     )
 

@@ -32,7 +32,7 @@ def audit_version(entries: Iterable[CorpusEntry], vocabulary_sha256: str) -> str
     for path in _DECISIVE:
         digest.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
     for entry in entries:
-        shape = [entry.name, entry.group, entry.sha256, entry.states, entry.oracle_only]
+        shape = [entry.name, entry.group, entry.sha256, entry.states, entry.oracle_only, entry.read_as]
         shape += [[visit.text, visit.times] for visit in entry.visit]
         digest.update(json.dumps(shape).encode() + b"\n")
     digest.update(vocabulary_sha256.encode())

@@ -9,6 +9,7 @@ so that both stay in equivalent, well-defined states.
 from __future__ import annotations
 
 import heapq
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -17,7 +18,15 @@ import numpy as np
 from oracle.automaton import DEAD
 from oracle.mask import Oracle
 from oracle.vocabulary import Vocabulary
-from tracker.audits.grammar.compare import BoolMask, Comparison, Ends, Place, compare_state, deviation
+from tracker.audits.grammar.compare import (
+    BoolMask,
+    Comparison,
+    Ends,
+    Place,
+    Reading,
+    compare_state,
+    deviation,
+)
 from tracker.libllama.client import DeathKind, LibllamaClient, WorkerDied
 from tracker.results import Cause, Coverage, Deviation, Kind
 
@@ -31,8 +40,8 @@ KIND_OF_DEATH = {DeathKind.CRASH: Kind.CRASH, DeathKind.HANG: Kind.HANG, DeathKi
 class Walk:
     """What a walk has found so far; complete once the iterator of ``walk`` is exhausted.
 
-    ``masks`` holds the build's packed masks of the states kept for the null control, with their paths.
-    Times are seconds of CPU inside the library's apply.
+    ``outputs`` holds the bytes before each state compared, ``masks`` holds the build's packed masks of the states kept for the null control, with their paths.
+    ``apply_seconds`` is CPU time inside the library's apply, ``oracle_seconds`` that of the oracle's masks.
     """
 
     deviations: list[Deviation] = field(default_factory=list)
@@ -42,8 +51,10 @@ class Walk:
     bound: str | None = None
     start_tokens: int = 0
     coverage: Coverage | None = None
+    outputs: list[bytes] = field(default_factory=list)
     masks: list[tuple[tuple[int, ...], bytes]] = field(default_factory=list)
     apply_seconds: float = 0.0
+    oracle_seconds: float = 0.0
     asked: int = 0
 
 
@@ -57,6 +68,7 @@ def walk(
     keep_every: int,
     result: Walk,
     visit: Sequence[bytes] = (),
+    reading: Reading | None = None,
 ) -> Iterator[tuple[Place, Comparison]]:
     """Visit up to ``states`` states; yields each with its comparison and fills ``result``.
 
@@ -83,10 +95,14 @@ def walk(
             result.visited -= 1
             continue
         result.asked += 1
+        result.outputs.append(place.prefix)
         result.apply_seconds += reply.apply_cpu_seconds
         if result.visited % keep_every == 1 or keep_every == 1:
             result.masks.append((place.path, np.packbits(reply.allowed).tobytes()))
-        comparison = compare_state(oracle, place, reply.allowed, ends)
+        begun = time.thread_time()
+        oracle.mask(place.state)
+        result.oracle_seconds += time.thread_time() - begun
+        comparison = compare_state(oracle, place, reply.allowed, ends, reading)
         result.deviations += comparison.deviations
         yield place, comparison
         frontier.expand(place, comparison.both)
@@ -147,7 +163,8 @@ class _Frontier:
     def expand(self, place: Place, both: BoolMask) -> None:
         """Add the states behind all tokens that both sides accept, by their shortest tokens."""
         following = np.where(both, self._oracle.successors(place.state), DEAD)
-        backwards = self._oracle.vocabulary.shortest_first[::-1]
+        order = self._oracle.vocabulary.shortest_first
+        backwards = order[both[order]][::-1]
         token_of = np.full(len(self._oracle.automaton), -1, dtype=np.int32)
         # Of several tokens to one state the last written stays: the shortest.
         token_of[following[backwards]] = backwards
