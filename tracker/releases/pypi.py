@@ -7,11 +7,10 @@ release is exact.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from packaging.version import Version
@@ -30,9 +29,8 @@ from tracker.releases import (
 from tracker.releases.archive import unpack
 from tracker.releases.gitfiles import commit_date, head_commit
 from tracker.releases.index import Distribution, PackageIndex
+from tracker.releases.stamp import read_stamp, write_stamp
 from tracker.releases.tree import is_wanted
-
-_STAMP = "release.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +87,7 @@ class IndexChannel:
         name = f"{self._name}-{exact.version}"
         folder = self._cache.folder("sources") / name
         with self._cache.lock(f"source-{name}"):
-            resolved = _stamped(folder)
+            resolved = read_stamp(folder)
             if resolved is None:
                 shutil.rmtree(folder, ignore_errors=True)
                 resolved = self._unpacked(self._distribution(exact), exact, folder)
@@ -115,7 +113,7 @@ class IndexChannel:
                 sha256=distribution.sha256,
             )
             shutil.rmtree(working / "git", ignore_errors=True)
-            (working / _STAMP).write_text(json.dumps(asdict(resolved), indent=2, sort_keys=True) + "\n")
+            write_stamp(working, resolved)
             os.replace(working, folder)
         return resolved
 
@@ -147,14 +145,3 @@ class IndexChannel:
 
 
 _GIT_PARTS = {("HEAD",), ("packed-refs",), ("refs",), ("objects",)}
-
-
-def _stamped(folder: Path) -> ResolvedRelease | None:
-    """The identity that the stamp of an unpacked source states, or None when there is none."""
-    try:
-        data = json.loads((folder / _STAMP).read_text())
-        return ResolvedRelease(
-            **{**data, "channel": ChannelName(data["channel"]), "date_kind": DateKind(data["date_kind"])}
-        )
-    except (OSError, ValueError, TypeError, KeyError):
-        return None
