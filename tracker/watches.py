@@ -80,7 +80,7 @@ class Since:
 
     ``first`` is the oldest build of the unbroken run; ``after`` the newest tested one before it, which had
     the other verdict, or empty when the verdict is as old as the comparable record. ``between`` are builds
-    after ``after`` and before ``first`` that could not be tested. ``builds`` counts the tested ones of the run.
+    after ``after`` and before ``first`` that could not be tested. ``builds`` counts the run's tested ones.
     """
 
     first: str

@@ -7,9 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import yaml
+
+
+class _Loader(yaml.SafeLoader):
+    """Leaves dates as text: nothing here is one, and an impossible one would be an error without a line."""
+
+    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {
+        first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
 
 
 class YamlProblem(Exception):
@@ -22,7 +31,7 @@ class YamlProblem(Exception):
 
 @dataclass(frozen=True, slots=True)
 class YamlSource:
-    """A YAML document: its value as ``yaml.safe_load`` gives it, and its nodes."""
+    """A YAML document: its value as ``yaml.safe_load`` gives it (but dates are text), and its nodes."""
 
     value: Any
     root: yaml.Node
@@ -31,7 +40,7 @@ class YamlSource:
     def read(cls, text: str) -> YamlSource:
         """Raises YamlProblem for what is not YAML, is empty, or gives a key twice."""
         try:
-            root = yaml.compose(text, yaml.SafeLoader)
+            root = yaml.compose(text, _Loader)
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             raise YamlProblem(mark.line + 1 if mark else 1, f"not YAML: {error.problem}") from None
@@ -40,7 +49,7 @@ class YamlSource:
         if root is None:
             raise YamlProblem(1, "is empty")
         _refuse_duplicate_keys(root)
-        loader = yaml.SafeLoader("")
+        loader = _Loader("")
         try:
             return cls(loader.construct_document(root), root)
         except (yaml.YAMLError, ValueError, RecursionError) as error:
