@@ -11,6 +11,7 @@ import hashlib
 import json
 import re
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -40,6 +41,18 @@ class Issue:
     open: bool
     closed_as: str | None
     labels: frozenset[str]
+
+
+class Event(StrEnum):
+    """What a comment tells about a watch."""
+
+    CHANGED = "changed"
+    FIXED = "fixed"
+    REGRESSED = "regressed"
+    STILL_PRESENT = "still present"
+    """A person closed the issue as completed, and a newer build shows it."""
+    RE_MEASURED = "present"
+    """A closed issue's watch is present, and today's audit cannot be compared with what was told before."""
 
 
 class Told(BaseModel):
@@ -161,6 +174,11 @@ def event_mark(event: str) -> str:
 def event_of(body: str) -> str | None:
     """The event that a comment's first line names."""
     return _mark(_EVENT, body, 0)
+
+
+def same_text(one: str, other: str) -> bool:
+    """Whether GitHub would show the same: line ends and trailing space do not count."""
+    return one.replace("\r\n", "\n").rstrip() == other.replace("\r\n", "\n").rstrip()
 
 
 def _mark(pattern: re.Pattern[str], body: str, line: int) -> str | None:
