@@ -81,9 +81,10 @@ class Candidates:
         """
         top = self.maximum()
         if not np.isfinite(top) or np.isnan(self.logits).any():
+            bad = int(np.isnan(self.logits).sum())
             raise UndefinedDistribution(
-                f"{len(self)} logits, {int(np.isnan(self.logits).sum())} of them NaN, with a maximum of {top} "
-                "define no probabilities; mask them before sampling"
+                f"{len(self)} logits, {bad} of them NaN and the largest other {top}, have no probabilities; "
+                "mask what is not finite and leave something"
             )
         with np.errstate(over="ignore"):
             return libm.expf(self.logits - top)

@@ -59,7 +59,8 @@ class TopPSampler(Sampler):
 class MinPSampler(Sampler):
     """What is at least p times as likely as the best: l ≥ m + logf(p), m the largest logit.
 
-    In whatever order the candidates are; sorted only when that leaves fewer than ``min_keep``.
+    In whatever order the candidates are; sorted only when that leaves fewer than ``min_keep``. Without order
+    m is no less than the smallest finite float, so candidates that are all −∞ are sorted and all stay.
     """
 
     def __init__(self, specification: MinP, generation: Generation) -> None:
@@ -76,7 +77,8 @@ class MinPSampler(Sampler):
         """Keep what reaches the threshold."""
         if np.float32(self.p) <= 0 or not len(candidates):
             return candidates
-        stays = candidates.logits >= self.threshold(candidates)
+        some = np.isfinite(candidates.maximum())
+        stays = some & (candidates.logits >= self.threshold(candidates))
         if not candidates.ordered and stays.any() and int(stays.sum()) >= self.min_keep:
             return candidates.take(stays, ordered=False)
         ranked = candidates.sort()

@@ -1,0 +1,1 @@
+"""The sampler audit: a build's samplers against the reference, bit for bit."""
