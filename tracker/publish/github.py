@@ -8,19 +8,16 @@ POST is repeated only after looking whether its mark is there already.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, assert_never
 
-import github
 from github.GithubException import GithubException, RateLimitExceededException
-from github.GithubRetry import GithubRetry
 from github.Repository import Repository
 from requests.exceptions import RequestException
-from urllib3.response import BaseHTTPResponse
 
 from tracker.errors import ExitCode, TrackerError
+from tracker.publish.connection import Pace, Token, connect
 from tracker.publish.issue import (
     LABEL,
     Action,
@@ -56,43 +53,6 @@ class GitHubError(TrackerError):
         self.exit_code = exit_code
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
-    """How patiently GitHub is called; times in seconds.
-
-    ``writes`` and ``reads`` are the least time between two calls; GitHub asks for a second between writes.
-    ``attempts`` counts all tries of a call, ``backoff`` is the first wait between them (doubled each time),
-    ``secondary`` the wait after a secondary rate limit, ``longest`` the longest wait that is worth it.
-    """
-
-    writes: float = 1.0
-    reads: float = 0.25
-    attempts: int = 5
-    backoff: float = 1.0
-    secondary: float = 60.0
-    longest: float = 300.0
-    timeout: int = 30
-    sleep: Callable[[float], None] = time.sleep
-
-
-class Token:
-    """A credential that does not show itself when printed."""
-
-    def __init__(self, value: str) -> None:
-        self._value = value
-
-    def reveal(self) -> str:
-        """The credential itself."""
-        return self._value
-
-    def redact(self, text: str) -> str:
-        """The text without the credential."""
-        return text.replace(self._value, "***") if self._value else text
-
-    def __repr__(self) -> str:
-        return "Token(***)"
-
-
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What became of an action: the number of its issue, or why it failed."""
@@ -111,29 +71,15 @@ class IssueTracker:
         token: Token,
         *,
         api_url: str,
+        label: str = LABEL,
         author: str | None = None,
         pace: Pace | None = None,
     ) -> None:
         self._pace = pace or Pace()
         self._token = token
         self._name = repository
-        self._client = github.Github(
-            base_url=api_url.rstrip("/"),
-            auth=github.Auth.Token(token.reveal()),
-            timeout=self._pace.timeout,
-            retry=_Retry(
-                total=self._pace.attempts - 1,
-                backoff_factor=self._pace.backoff,
-                secondary_rate_wait=self._pace.secondary,
-                max_rate_limit_wait=self._pace.longest,
-                status_forcelist=[429, *range(500, 600)],
-                # A POST that failed may have been carried out: see _post.
-                allowed_methods={"GET", "PATCH"},
-            ),
-            seconds_between_requests=self._pace.reads,
-            seconds_between_writes=self._pace.writes,
-            per_page=100,
-        )
+        self._label = label
+        self._client = connect(api_url, token, self._pace)
         self._repository: Repository = self._call(
             lambda: self._client.get_repo(repository), f"open {repository}", fatal=True
         )
@@ -143,7 +89,7 @@ class IssueTracker:
                 fatal=True,
                 exit_code=ExitCode.USAGE,
             )
-        self.author = author or self._ask_author()
+        self.author = author or (self._ask_author() if token else WORKFLOW_AUTHOR)
 
     def __enter__(self) -> IssueTracker:
         return self
@@ -151,9 +97,20 @@ class IssueTracker:
     def __exit__(self, *_: object) -> None:
         self._client.close()
 
-    def issues(self) -> list[Issue]:
-        """Every issue with our label, open and closed, whoever wrote it, oldest first."""
-        return self._list(lambda: self._repository.get_issues(state="all", labels=[LABEL]))
+    def issues(self, subjects: Collection[str] = ()) -> list[Issue]:
+        """Every issue with our label, open and closed, whoever wrote it, oldest first.
+
+        When one of ``subjects`` has no issue of ours among them, also those that we have written without the
+        label: a person, or a token without push access, may have left one without it.
+        """
+        found = {
+            issue.number: issue
+            for issue in self._list(lambda: self._repository.get_issues(state="all", labels=[self._label]))
+        }
+        known = {subject_of(issue.body) for issue in found.values() if issue.author == self.author}
+        if not known.issuperset(subjects):
+            found |= {issue.number: issue for issue in self._written()}
+        return [found[number] for number in sorted(found)]
 
     def apply(self, actions: Sequence[Action]) -> Iterator[Outcome]:
         """Carries the actions out in their order, and says of each what became of it.
@@ -197,28 +154,20 @@ class IssueTracker:
         what = f"create the issue of {action.subject}"
 
         def earlier() -> Issue | None:
-            # Not by label: a person, or a token without push access, may have left the issue without it.
-            # The annotation is narrower than the documentation: a login may be given as text.
-            author: Any = self.author
-            mine = self._list(lambda: self._repository.get_issues(state="all", creator=author))
-            return next(
-                (i for i in mine if i.author == self.author and subject_of(i.body) == action.subject), None
-            )
+            return next((i for i in self._written() if subject_of(i.body) == action.subject), None)
 
         def post() -> Issue:
-            made = self._repository.create_issue(action.title, action.body, labels=[LABEL])
+            made = self._repository.create_issue(action.title, action.body, labels=[self._label])
             if not isinstance(made.number, int) or made.number < 1:
                 raise GitHubError(
                     f"{what}: the answer of {self._name} names no issue; was the repository renamed?"
                 )
             return _issue(made)
 
-        if found := earlier():
-            return found.number
         issue = self._post(post, earlier, what)
-        if LABEL not in issue.labels:
+        if self._label not in issue.labels:
             raise GitHubError(
-                f"{what}: issue #{issue.number} of {self._name} was made without the label {LABEL}; "
+                f"{what}: issue #{issue.number} of {self._name} was made without the label {self._label}; "
                 "give the token write access, or add the label by hand"
             )
         if issue.author != self.author:
@@ -258,6 +207,13 @@ class IssueTracker:
                 f"{what}: {self._name} did not carry it out; was the repository or issue moved?"
             )
         return number
+
+    def _written(self) -> list[Issue]:
+        """What we have written, with or without the label."""
+        # The annotation is narrower than the documentation: a login may be given as text.
+        author: Any = self.author
+        found = self._list(lambda: self._repository.get_issues(state="all", creator=author))
+        return [issue for issue in found if issue.author == self.author]
 
     def _list(self, issues: Callable[[], Any]) -> list[Issue]:
         # html_url, since asking for pull_request would make PyGithub fetch each issue once more.
@@ -321,19 +277,6 @@ class IssueTracker:
         else:
             detail, hopeless = f"no answer from GitHub ({_one_line(error)}); try again later", False
         return GitHubError(self._token.redact(f"{what}: {detail}"), fatal=fatal or hopeless)
-
-
-class _Retry(GithubRetry):
-    """PyGithub's own, but it gives up instead of sleeping for hours when the server asks for that."""
-
-    def get_retry_after(self, response: BaseHTTPResponse) -> float | None:
-        wait = super().get_retry_after(response)
-        longest = self.max_rate_limit_wait
-        if wait is not None and longest is not None and wait > longest:
-            raise GithubException(
-                response.status, message=f"asked to wait {wait:.0f} s, more than {longest:.0f} s"
-            )
-        return wait
 
 
 _ADVICE = {

@@ -17,7 +17,6 @@ from tracker.history import Transition
 from tracker.publish.facts import Difference, Point, Standing, Trouble, WatchFacts, net_difference
 from tracker.publish.issue import (
     HEALTH,
-    IGNORE_LABEL,
     Action,
     Close,
     Comment,
@@ -98,10 +97,10 @@ def _ours(subject: str, mine: Sequence[Issue]) -> tuple[Issue | None, list[Actio
     )
 
 
-def _hands_off(issue: Issue) -> str | None:
+def _hands_off(issue: Issue, ignore_label: str) -> str | None:
     """Why a person does not want an issue to be touched."""
-    if IGNORE_LABEL in issue.labels:
-        return f"it has the label {IGNORE_LABEL}"
+    if ignore_label in issue.labels:
+        return f"it has the label {ignore_label}"
     if not issue.open and issue.closed_as in _DECIDED_BY_A_PERSON:
         return f"it was closed as {str(issue.closed_as).replace('_', ' ')}"
     return None
@@ -111,7 +110,7 @@ def _watch(facts: WatchFacts, issue: Issue | None, texts: Texts) -> list[Action]
     subject = watch_subject(facts.name)
     newest = facts.newest
     number = issue.number if issue else None
-    if issue and (why := _hands_off(issue)):
+    if issue and (why := _hands_off(issue, texts.ignore_label)):
         return [Nothing(subject, number, why)]
     if newest is None:
         return [Nothing(subject, number, "no build could be tested")]
@@ -202,7 +201,7 @@ def _health(troubles: Sequence[Trouble] | None, issue: Issue | None, texts: Text
     number = issue.number if issue else None
     if troubles is None:
         return [Nothing(HEALTH, number, "it is not known how the last run went")]
-    if issue and (why := _hands_off(issue)):
+    if issue and (why := _hands_off(issue, texts.ignore_label)):
         return [Nothing(HEALTH, number, why)]
     state = event_name(*(part for t in sorted(troubles, key=lambda t: t.key) for part in (t.key, t.since)))
     now = Told(verdict="present" if troubles else "absent", build="", audit_version="", fingerprint=state)
