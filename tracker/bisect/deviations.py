@@ -1,0 +1,247 @@
+"""Questions that the grammar audit answers: is there such a deviation, anywhere or at one place?
+
+Only the grammars that the question is about are audited, and one after the other until a deviation of the
+kind asked for is found. That there is none is said only after all of them were completed and the controls
+that do not depend on the corpus have passed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from oracle import OracleError
+from oracle.automaton import DEAD
+from oracle.mask import Oracle
+from tracker.audits.grammar.audit import LIMITS, NULL_EVERY, ROBUSTNESS_LIMITS, VocabularyFile
+from tracker.audits.grammar.compare import Ends, Place, compare_state
+from tracker.audits.grammar.controls import positive_controls, vocabulary_control
+from tracker.audits.grammar.corpus import CorpusEntry
+from tracker.audits.grammar.unit import audit_grammar
+from tracker.audits.grammar.version import audit_version
+from tracker.audits.grammar.walk import longest_tokens
+from tracker.bisect.questions import Reply, digest, one_line, untestable
+from tracker.bisect.search import Verdict
+from tracker.build import Build
+from tracker.config import Watch
+from tracker.errors import UsageError
+from tracker.history import Strand, summarise
+from tracker.libllama.client import GrammarRejected, LibllamaClient, RequestRefused, WorkerDied
+from tracker.results import AuditName, Cause, Deviation, GrammarResult, Kind
+from tracker.store import Store, StoreError
+from tracker.watches import Absent, Present, judge, selects
+
+
+@dataclass(frozen=True)
+class Deviates:
+    """Whether a build shows a deviation that a watch selects, in any of some grammars.
+
+    Attributes:
+        watch: the filter.
+        entries: the grammars, in the order in which they are audited.
+        vocabulary: what masks are computed over.
+        about: what is asked for, in words.
+        results: documents of earlier audits, used where they are current; None for none.
+        current: the audit version that such a document has to have.
+    """
+
+    watch: Watch
+    entries: tuple[CorpusEntry, ...]
+    vocabulary: VocabularyFile
+    about: str
+    results: Path | None = None
+    current: str = ""
+
+    @property
+    def text(self) -> str:
+        """See ``Question``."""
+        return f"is there {self.about}?"
+
+    @property
+    def words(self) -> Mapping[Verdict, str]:
+        """See ``Question``."""
+        return {verdict: str(verdict) for verdict in Verdict}
+
+    @property
+    def identity(self) -> str:
+        """See ``Question``."""
+        asked = self.watch.model_dump(include={"kinds", "causes", "grammars", "mid_code_point"})
+        return digest("deviates", asked, audit_version(self.entries, self.vocabulary.sha256))
+
+    def ask(self, build: Build) -> Reply:
+        """See ``Question``."""
+        remembered = self._remembered(build)
+        if remembered is not None:
+            return remembered
+        pieces = self.vocabulary.vocabulary
+        open_clients = [
+            LibllamaClient(build, self.vocabulary.path, each) for each in (LIMITS, ROBUSTNESS_LIMITS)
+        ]
+        try:
+            ordinary, bounded = open_clients
+            ends, problem = _ready(ordinary, self.vocabulary)
+            if ends is None:
+                return untestable(problem)
+            for entry in self.entries:
+                client = bounded if entry.group == "robustness" else ordinary
+                result = audit_grammar(entry, client, pieces, ends, keep_every=NULL_EVERY).result
+                found = self._selected(result)
+                if found:
+                    return Reply(Verdict.PRESENT, _seen(result, found[0], len(found)))
+                problem = problem or _incomplete(result)
+            if problem:
+                return untestable(problem)
+            failed = [c for c in positive_controls(pieces, ordinary, ends) if not c.passed]
+            if failed:
+                return untestable(f"control '{failed[0].name}' failed: {failed[0].detail}")
+        except (WorkerDied, RequestRefused, GrammarRejected) as error:
+            return untestable(f"the build does not answer: {error}")
+        finally:
+            for client in open_clients:
+                client.close()
+        return Reply(Verdict.ABSENT, f"{len(self.entries)} grammar{'s' * (len(self.entries) > 1)} audited")
+
+    def _selected(self, result: GrammarResult) -> list[Deviation]:
+        return [
+            found
+            for found in result.deviations
+            if selects(
+                self.watch,
+                Strand(result.name, result.sha256, str(found.kind), found.cause, found.mid_code_point),
+            )
+        ]
+
+    def _remembered(self, build: Build) -> Reply | None:
+        """The verdict of a current result that is there already."""
+        if self.results is None:
+            return None
+        store = Store(self.results)
+        if not store.current(build.id, AuditName.GRAMMAR, self.current, self.vocabulary.sha256):
+            return None
+        try:
+            document = store.read(build.id, AuditName.GRAMMAR)
+        except StoreError:
+            return None
+        if document.build.source_sha256 != build.release.sha256:
+            return None
+        match judge(self.watch, summarise(document)):
+            case Present(atoms=atoms, subjects=subjects):
+                return Reply(Verdict.PRESENT, f"{atoms} in {', '.join(subjects)[:120]} (from its result)")
+            case Absent():
+                return Reply(Verdict.ABSENT, "from its result")
+            case _:
+                return None
+
+
+@dataclass(frozen=True)
+class DeviatesAt:
+    """Whether a build's mask deviates after one output.
+
+    Attributes:
+        entry: the grammar.
+        output: the bytes so far.
+        vocabulary: what the mask is computed over.
+        kinds, causes: what is asked for; empty for any.
+    """
+
+    entry: CorpusEntry
+    output: bytes
+    vocabulary: VocabularyFile
+    kinds: tuple[Kind, ...] = ()
+    causes: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """See ``Question``."""
+        return f"does the mask of {self.entry.name} deviate after '{self.output.hex(' ')}'?"
+
+    @property
+    def words(self) -> Mapping[Verdict, str]:
+        """See ``Question``."""
+        return {verdict: str(verdict) for verdict in Verdict}
+
+    @property
+    def identity(self) -> str:
+        """See ``Question``."""
+        version = audit_version([self.entry], self.vocabulary.sha256)
+        return digest("deviates at", self.output.hex(), self.kinds, self.causes, version)
+
+    def ask(self, build: Build) -> Reply:
+        """See ``Question``."""
+        with LibllamaClient(build, self.vocabulary.path, LIMITS) as client:
+            try:
+                ends, problem = _ready(client, self.vocabulary)
+                if ends is None:
+                    return untestable(problem)
+                return self._compare(client, ends)
+            except GrammarRejected as refusal:
+                if Kind.GRAMMAR_REJECTED in self.kinds:
+                    return Reply(Verdict.PRESENT, one_line(str(refusal)))
+                return untestable(str(refusal))
+            except WorkerDied as death:
+                if Kind(death.kind) in self.kinds:
+                    return Reply(Verdict.PRESENT, one_line(f"{death.kind}: {death.detail}"))
+                return untestable(f"{death}: {death.detail}")
+
+    def _compare(self, client: LibllamaClient, ends: Ends) -> Reply:
+        try:
+            oracle = Oracle(self.entry.text, self.vocabulary.vocabulary, end_tokens=ends.ids)
+        except OracleError as error:
+            raise UsageError(f"{self.entry.name}: {error}: --at needs a grammar that has masks") from None
+        pieces = self.vocabulary.vocabulary
+        paths = {longest_tokens(pieces, self.output), pieces.tokens_of_bytes(self.output)}
+        for path in sorted(paths, key=len):
+            reply = client.mask(self.entry.text, path, check_path=True)
+            if reply.refused_at is not None:
+                continue
+            place = Place(oracle.walk(path), path, self.output)
+            found = [
+                deviation
+                for deviation in compare_state(oracle, place, reply.allowed, ends).deviations
+                if (not self.kinds or deviation.kind in self.kinds)
+                and (not self.causes or deviation.cause in self.causes)
+            ]
+            if found:
+                return Reply(Verdict.PRESENT, _words(found[0], len(found)))
+            failed = [c for c in positive_controls(pieces, client, ends) if not c.passed]
+            if failed:
+                return untestable(f"control '{failed[0].name}' failed: {failed[0].detail}")
+            return Reply(Verdict.ABSENT, f"{int(reply.allowed.sum())} tokens allowed")
+        if oracle.automaton.step(oracle.start, self.output) == DEAD:
+            return Reply(
+                Verdict.ABSENT, "the build refuses this output, which begins no string of the grammar"
+            )
+        return untestable("the build refuses this output, although it begins a string of the grammar")
+
+
+def _ready(client: LibllamaClient, vocabulary: VocabularyFile) -> tuple[Ends | None, str]:
+    """The build's end-of-generation tokens, or why its masks mean nothing."""
+    try:
+        build = client.vocabulary()
+    except (WorkerDied, RequestRefused) as error:
+        return None, f"the build does not load the vocabulary: {error}"
+    control = vocabulary_control(vocabulary.vocabulary, build)
+    if not control.passed:
+        return None, f"vocabulary parity failed: {control.detail}"
+    return Ends.of(vocabulary.vocabulary, build.eog), ""
+
+
+def _incomplete(result: GrammarResult) -> str:
+    """Why no finding in this result is not the same as none in the grammar."""
+    for found in result.deviations:
+        if found.cause == Cause.DIED or found.kind is Kind.GRAMMAR_REJECTED:
+            return f"{result.name}: {found.kind}: {found.detail}"
+    return result.reason or ""
+
+
+def _seen(result: GrammarResult, first: Deviation, count: int) -> str:
+    return one_line(f"{result.name}: {_words(first, count)}")
+
+
+def _words(first: Deviation, count: int) -> str:
+    """A deviation in a few words, and how many more there are."""
+    where = f"after '{bytes.fromhex(first.prefix).hex(' ')}'" if first.prefix else "at the start"
+    tokens = f", {len(first.tokens)} tokens, first {first.tokens[0]}" if first.tokens else ""
+    more = f" (and {count - 1} more)" if count > 1 else ""
+    return one_line(f"{first.kind} {first.cause} {where}{tokens}{more}")

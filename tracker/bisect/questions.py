@@ -1,0 +1,196 @@
+"""What can be asked of one build, and what its answer is.
+
+A question knows how to get its verdict from a build that is there; it does not know how builds are made, nor
+in which order they are asked. Whatever keeps a build from answering is a verdict of its own: untestable, with
+the reason.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from tracker.bisect.search import Verdict
+from tracker.build import Build
+from tracker.errors import UsageError
+from tracker.libllama.client import GrammarRejected, LibllamaClient, Limits, WorkerDied
+
+_LONGEST_DETAIL = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A verdict, and one line about what was seen."""
+
+    verdict: Verdict
+    detail: str = ""
+
+
+class Question(Protocol):
+    """Something to ask of each build of a range. Frozen and picklable: other processes may ask it."""
+
+    @property
+    def text(self) -> str:
+        """The question in words, one line."""
+        ...
+
+    @property
+    def words(self) -> Mapping[Verdict, str]:
+        """What the verdicts are called where this question is asked."""
+        ...
+
+    @property
+    def identity(self) -> str:
+        """Hex digits over everything on our side that decides the answer."""
+        ...
+
+    def ask(self, build: Build) -> Reply:
+        """The build's verdict. Never raises for what the build does; UsageError for a senseless question."""
+        ...
+
+
+def untestable(reason: str) -> Reply:
+    """The reply of a build that cannot answer."""
+    return Reply(Verdict.UNTESTABLE, one_line(reason))
+
+
+def one_line(text: str) -> str:
+    """A text as one line of bounded length."""
+    return " ".join(text.split())[:_LONGEST_DETAIL]
+
+
+def digest(*parts: object) -> str:
+    """Hex digits over what a question is made of."""
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """Whether a build accepts a grammar's text at all.
+
+    A build that dies over the text neither accepts nor refuses it; ask for that death with ``--kind``.
+    """
+
+    name: str
+    grammar: str
+    limits: Limits = Limits()  # noqa: RUF009 - frozen
+
+    @property
+    def text(self) -> str:
+        """See ``Question``."""
+        return f"is the grammar {self.name} accepted?"
+
+    @property
+    def words(self) -> Mapping[Verdict, str]:
+        """See ``Question``."""
+        return {Verdict.PRESENT: "accepted", Verdict.ABSENT: "refused", Verdict.UNTESTABLE: "untestable"}
+
+    @property
+    def identity(self) -> str:
+        """See ``Question``."""
+        return digest("accepted", self.grammar, repr(self.limits))
+
+    def ask(self, build: Build) -> Reply:
+        """See ``Question``."""
+        with LibllamaClient(build, None, self.limits) as client:
+            try:
+                if client.grammar_accepted(self.grammar):
+                    return Reply(Verdict.PRESENT)
+                return Reply(Verdict.ABSENT, one_line(_reason(client, self.grammar)))
+            except WorkerDied as death:
+                return untestable(
+                    f"{death.kind}: {death.detail or death}; ask for it with --kind {death.kind}"
+                )
+
+
+def _reason(client: LibllamaClient, grammar: str) -> str:
+    try:
+        client.mask(grammar, ())
+    except GrammarRejected as refusal:
+        return str(refusal).rpartition("refuses the grammar: ")[2]
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """Whether a user's own command finds fault with a build, told by git-bisect's exit codes.
+
+    0 is absent (good), 1 to 124 present (bad), 125 untestable. The command runs in a shell, as the user and
+    in the user's environment, with ``LLAMA_TRACKER_*`` added: it is the user's program, not upstream's.
+    ``range`` keeps the verdicts of one range of builds apart from those of another, since nothing tells
+    whether the command still does the same.
+    """
+
+    command: str
+    range: str
+    seconds: float = 600.0
+
+    @property
+    def text(self) -> str:
+        """See ``Question``."""
+        return f"does `{self.command}` find fault?"
+
+    @property
+    def words(self) -> Mapping[Verdict, str]:
+        """See ``Question``."""
+        return {Verdict.PRESENT: "bad", Verdict.ABSENT: "good", Verdict.UNTESTABLE: "untestable"}
+
+    @property
+    def identity(self) -> str:
+        """See ``Question``."""
+        return digest("command", self.command, self.range)
+
+    def ask(self, build: Build) -> Reply:
+        """See ``Question``. Raises UsageError when the command itself cannot be run."""
+        process = subprocess.Popen(
+            ["/bin/sh", "-c", self.command],
+            env={**os.environ, **probe_environment(build)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            output = process.communicate(timeout=self.seconds)[0]
+        except subprocess.TimeoutExpired:
+            _end(process)
+            return untestable(f"the command did not end within {self.seconds:g} s")
+        except BaseException:
+            _end(process)
+            raise
+        lines = output.decode("utf-8", "replace").strip().splitlines()
+        last = one_line(lines[-1]) if lines else ""
+        code = process.returncode
+        if code == 0:
+            return Reply(Verdict.ABSENT, last)
+        if code == 125:
+            return untestable(last or "the command says so (125)")
+        if 0 < code < 125:
+            return Reply(Verdict.PRESENT, last or f"exit code {code}")
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        raise UsageError(
+            f"--probe: the command ended with {how}, which is no verdict ({last or 'no output'}): "
+            f"let it exit with 0 (good), 1 (bad) or 125 (untestable)"
+        )
+
+
+def probe_environment(build: Build) -> dict[str, str]:
+    """What a command is told of the build."""
+    return {
+        "LLAMA_TRACKER_BUILD": str(build.folder),
+        "LLAMA_TRACKER_BUILD_ID": build.id,
+        "LLAMA_TRACKER_LIBRARY": str(build.library),
+        "LLAMA_TRACKER_HEADER": str(build.header),
+        "LLAMA_TRACKER_TREE": str(build.tree),
+        "LLAMA_TRACKER_COMMIT": build.release.commit,
+    }
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    os.killpg(process.pid, 9)
+    process.communicate()
