@@ -107,6 +107,17 @@ class GitChannel:
             raise UsageError(f"{good} and {bad}: the older one is not on the newer one's first-parent line")
         return [Release(ChannelName.GIT, commit, good.url) for commit in (older, *line)]
 
+    def titles(self, releases: Sequence[Release]) -> Sequence[str]:
+        """The first lines of the messages of exact releases of one repository."""
+        if not releases:
+            return ()
+        commits = "\n".join(release.version for release in releases).encode() + b"\n"
+        with self._locked(releases[0].url):
+            clone = self._clone(releases[0].url)
+            return _git(
+                clone, "log", "--no-walk=unsorted", "--format=%s", "--stdin", given=commits
+            ).splitlines()
+
     def _exported(self, release: Release, commit: str, folder: Path) -> ResolvedRelease:
         clone = self._clone(release.url)
         self._require(clone, release.url, commit)
