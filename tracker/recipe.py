@@ -1,0 +1,175 @@
+"""The steps from a source tree to libraries: CMake's settings, Ninja, and what a failure looks like.
+
+Knows how llama.cpp is configured; it does not know where the tree came from nor where the libraries go.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from filelock import Timeout
+
+from tracker.cache import Cache
+from tracker.toolchain import CMAKE, NINJA, Toolchain, compiler_cache, environment
+
+RECIPE = 1
+"""Raised when the settings below change what is built."""
+
+_SETTINGS = (
+    "BUILD_SHARED_LIBS=ON",
+    "GGML_NATIVE=OFF",
+    "GGML_OPENMP=OFF",
+    # Vocabulary, grammar and sampler chain need no backend, and this one is a fifth of the build.
+    "GGML_CPU=OFF",
+    "GGML_AMX=OFF",
+    # The compiler cache is set from here, not found by upstream's own search.
+    "GGML_CCACHE=OFF",
+    *(f"LLAMA_BUILD_{part}=OFF" for part in ("COMMON", "TESTS", "TOOLS", "EXAMPLES", "SERVER", "APP")),
+    "LLAMA_CURL=OFF",
+    # Otherwise git looks upward for a repository and finds the wrong one. Constants, so that neighbouring
+    # releases share objects.
+    "LLAMA_BUILD_NUMBER=0",
+    "LLAMA_BUILD_COMMIT=unknown",
+    "LLAMA_BUILD_IS_DEV=OFF",
+    # Libraries are moved together after the build and find each other there.
+    "CMAKE_BUILD_WITH_INSTALL_RPATH=ON",
+    "CMAKE_INSTALL_RPATH=$ORIGIN",
+)
+_SANITIZE = tuple(
+    f"{project}_SANITIZE_{kind}=ON" for project in ("LLAMA", "GGML") for kind in ("ADDRESS", "UNDEFINED")
+)
+
+LOG = "build.log"
+_LOG_TAIL = 8000
+_ERROR_LINE = re.compile(r"\berror:|CMake Error|ninja: error")
+_MACHINE_TO_BLAME = re.compile(
+    r"No space left on device|Killed signal|virtual memory exhausted|Cannot allocate"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildOptions:
+    """What may differ between two builds of one source; all of it is part of the key.
+
+    ``build_type`` is CMake's; ``sanitize`` instruments ggml and llama with AddressSanitizer and
+    UndefinedBehaviorSanitizer; ``target`` is the CMake target (``llama``, or ``ggml-base`` for the GGUF
+    reader alone); ``defines`` are further ``-D`` settings as ``NAME=VALUE``.
+    """
+
+    build_type: str = "Release"
+    target: str = "llama"
+    sanitize: bool = False
+    defines: tuple[str, ...] = ()
+
+
+Progress = Callable[[str], None]
+"""Told one line at a time what is being done."""
+
+
+class StepFailed(Exception):
+    """A step of the recipe failed. ``passing`` when the machine is to blame, not the source."""
+
+    def __init__(self, message: str, log: str, *, passing: bool) -> None:
+        super().__init__(message)
+        self.log = log
+        self.passing = passing
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """The steps from a source tree to libraries in ``working/build``."""
+
+    tree: Path
+    working: Path
+    options: BuildOptions
+    tools: Toolchain
+    cache: Cache
+    tell: Progress
+
+    def run(self, jobs: int) -> None:
+        """Configure and build. Raises StepFailed."""
+        launcher = compiler_cache(self.cache)
+        settings = [*_SETTINGS, *_SANITIZE * self.options.sanitize, *self.options.defines]
+        settings += [f"CMAKE_BUILD_TYPE={self.options.build_type}", f"CMAKE_MAKE_PROGRAM={NINJA}"]
+        settings += [f"CMAKE_C_COMPILER={self.tools.c}", f"CMAKE_CXX_COMPILER={self.tools.cxx}"]
+        if launcher is not None:
+            settings += [
+                f"CMAKE_{language}_COMPILER_LAUNCHER={launcher.launcher}" for language in ("C", "CXX")
+            ]
+        build = self.working / "build"
+        self.tell("configuring")
+        configure: list[str | Path] = [CMAKE, "-G", "Ninja", "-S", self.tree, "-B", build]
+        # No step may find a repository above the cache and read its configuration.
+        variables = {"GIT_CEILING_DIRECTORIES": str(self.cache.root)}
+        if launcher is not None:
+            variables |= launcher.variables
+        self._step([*configure, *(f"-D{setting}" for setting in settings)], variables)
+        self.tell(f"compiling with {jobs} processes" + (f" and {launcher.launcher.name}" if launcher else ""))
+        self._step([NINJA, "-C", build, "-j", str(jobs), self.options.target], variables)
+
+    def _step(self, command: Sequence[str | Path], variables: Mapping[str, str]) -> None:
+        home = self.working / "home"
+        home.mkdir(exist_ok=True)
+        log = self.working / LOG
+        with open(log, "ab") as output:
+            process = subprocess.Popen(
+                command,
+                env=environment(variables, home),
+                cwd=self.working,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+            try:
+                status = process.wait()
+            except BaseException:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+                raise
+        if status != 0:
+            text = log.read_text("utf-8", "replace")
+            for folder in (f"{self.tree}/", f"{self.working}/"):
+                text = text.replace(folder, "")
+            raise StepFailed(
+                _reason(text),
+                text[-_LOG_TAIL:],
+                passing=status < 0 or _MACHINE_TO_BLAME.search(text) is not None,
+            )
+
+
+def _reason(log: str) -> str:
+    """What went wrong, in one line; CMake puts it into the paragraph after its headline."""
+    lines = log.splitlines() or ["no output"]
+    start = next((i for i, line in enumerate(lines) if _ERROR_LINE.search(line)), len(lines) - 1)
+    reason = lines[start : start + 1]
+    if lines[start].endswith(":"):
+        reason += itertools.takewhile(str.strip, lines[start + 1 :])
+    return " ".join(line.strip() for line in reason)[:300]
+
+
+@contextmanager
+def stable_path(cache: Cache, tree: Path) -> Iterator[Path]:
+    """The tree under a path that is the same for all builds, so that a compiler cache knows their objects."""
+    for number in itertools.count():
+        lock = cache.lock(f"slot-{number}", timeout=0)
+        try:
+            lock.acquire()
+        except Timeout:
+            continue
+        try:
+            link = cache.folder("slots") / str(number)
+            link.unlink(missing_ok=True)
+            link.symlink_to(tree, target_is_directory=True)
+            yield link
+            return
+        finally:
+            lock.release()
