@@ -121,7 +121,7 @@ def bisect(
         notes = Log.of(question, cache)
         if fresh:
             notes.forget()
-        examine = BuildAndAsk(question, cache, max(1, options.default_jobs() // jobs), retry_failed)
+        examine = BuildAndAsk(question, cache, max(1, options.DEFAULT_JOBS // jobs), retry_failed)
         result = Session(part, examine, notes, voice, jobs=jobs, patience=patience).run()
         voice.say(sentence(question, result))
         return result

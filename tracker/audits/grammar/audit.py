@@ -31,7 +31,7 @@ from tracker.audits.grammar.version import audit_version
 from tracker.audits.grammar.walk import Progress
 from tracker.build import Build
 from tracker.libllama.client import GrammarRejected, LibllamaClient, Limits, WorkerDied
-from tracker.releases import DateKind
+from tracker.releases import DateKind, ResolvedRelease
 from tracker.results import (
     BuildIdentity,
     Control,
@@ -82,16 +82,15 @@ class RunFacts:
     jobs: int
 
 
-def build_identity(build: Build, patch: str | None = None) -> BuildIdentity:
+def build_identity(release: ResolvedRelease, build_id: str, patch: str | None = None) -> BuildIdentity:
     """A build's identity for documents."""
-    release = build.release
     dated: dict[DateKind, Literal["commit", "upload", "unknown"]] = {
         DateKind.COMMIT: "commit",
         DateKind.UPLOAD: "upload",
         DateKind.NONE: "unknown",
     }
     return BuildIdentity(
-        id=build.id,
+        id=build_id,
         channel=str(release.channel),
         version=release.version if release.channel != "path" else "",
         commit=release.commit or None,
@@ -139,7 +138,7 @@ def audit_build(
         parity = vocabulary_control(vocabulary.vocabulary, pieces)
         document = GrammarDocument(
             audit_version=version,
-            build=build_identity(build, patch),
+            build=build_identity(build.release, build.id, patch),
             vocabulary=vocabulary.identity,
             controls=(parity,),
         )

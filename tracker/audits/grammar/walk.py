@@ -40,8 +40,9 @@ KIND_OF_DEATH = {DeathKind.CRASH: Kind.CRASH, DeathKind.HANG: Kind.HANG, DeathKi
 class Walk:
     """What a walk has found so far; complete once the iterator of ``walk`` is exhausted.
 
-    ``outputs`` holds the bytes before each state compared, ``masks`` holds the build's packed masks of the states kept for the null control, with their paths.
-    ``apply_seconds`` is CPU time inside the library's apply, ``oracle_seconds`` that of the oracle's masks.
+    ``outputs`` holds the bytes before each state compared, ``masks`` the build's packed masks of the states
+    kept for the null control, with their paths. ``apply_seconds`` is CPU time inside the library's apply,
+    ``oracle_seconds`` that of the oracle's masks.
     """
 
     deviations: list[Deviation] = field(default_factory=list)
