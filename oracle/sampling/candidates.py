@@ -69,6 +69,13 @@ class Candidates:
         """The candidates in descending order of their logits."""
         return self if self.ordered else self.take(self.by_score(-self.logits), ordered=True)
 
+    def best(self, count: int) -> Candidates:
+        """The ``count`` candidates that `sort` puts first, without sorting the others."""
+        if self.ordered or count >= len(self) or np.isnan(self.logits).any():
+            return self.sort().take(slice(count), ordered=True)
+        limit = -np.partition(-self.logits, count - 1)[count - 1]
+        return self.take(self.logits >= limit, ordered=False).sort().take(slice(count), ordered=True)
+
     def maximum(self) -> np.float32:
         """The largest logit, NaN disregarded; −∞ when there is none."""
         return np.float32(np.fmax.reduce(self.logits, initial=np.float32(-np.inf)))

@@ -30,7 +30,7 @@ class TopKSampler(Sampler):
         """Sort and truncate."""
         if self.k <= 0:
             return candidates.sort() if self.generation.zero_k_sorts else candidates
-        return candidates.sort().take(slice(self.k), ordered=True)
+        return candidates.best(self.k)
 
 
 class TopPSampler(Sampler):

@@ -30,6 +30,7 @@ from tracker.audits.sampler.model import (
     SamplerDocument,
     SamplerFinding,
     SamplerResult,
+    generation_findings,
 )
 from tracker.audits.sampler.run import Answer, Client, Death, Refusal, observe
 from tracker.audits.sampler.shrink import shrink
@@ -142,15 +143,16 @@ class _Audit:
         if reason is not None:
             return SamplerResult(name=name, sha256=sha256, status="untestable", reason=reason)
         assessment = self.assessments[name]
-        findings = list(self.findings(name, assessment))
-        totals, digests = tally(name, sha256, findings)
+        deviations = tuple(self.findings(name, assessment))
+        fits = tuple(generation.name for generation in assessment.fits) if name != INTERFACE else ()
+        totals, digests = tally(name, sha256, [*deviations, *generation_findings(fits)])
         return SamplerResult(
             name=name,
             sha256=sha256,
             totals=totals,
             digests=digests,
             generation=None if name == INTERFACE else assessment.generation.name,
-            fits=tuple(generation.name for generation in assessment.fits),
+            fits=fits,
             unlike={
                 other: self.telling(question, assessment.generation, other)
                 for other, question in assessment.unlike.items()
@@ -158,7 +160,7 @@ class _Audit:
             cases=assessment.exact + assessment.by_ties + len(assessment.deviating),
             exact=assessment.exact,
             by_ties=assessment.by_ties,
-            deviations=tuple(findings),
+            deviations=deviations,
         )
 
     def why_untestable(self, name: str) -> str | None:
@@ -174,13 +176,14 @@ class _Audit:
 
     def findings(self, name: str, assessment: Assessment) -> Iterable[SamplerFinding]:
         """One finding for each family of cases and cause, unless the smallest example is the same."""
-        groups: dict[tuple[Family, Cause], list[Deviating]] = {}
+        groups: dict[tuple[Family, Cause, str], list[Deviating]] = {}
         for deviating in assessment.deviating:
-            key = deviating.question.case.family, deviating.difference.cause
+            case = deviating.question.case
+            key = case.family, deviating.difference.cause, _place(case)
             groups.setdefault(key, []).append(deviating)
         found: dict[str, SamplerFinding] = {}
         order = list(Family)
-        for key in sorted(groups, key=lambda key: (order.index(key[0]), key[1])):
+        for key in sorted(groups, key=lambda key: (order.index(key[0]), *key[1:])):
             group, cause = groups[key], key[1]
             smallest = min(group, key=lambda deviating: deviating.question.case.size)
             finding = self.finding(smallest, len(group), assessment.generation)
@@ -213,6 +216,7 @@ class _Audit:
             kind=Kind(answer.kind.value) if isinstance(answer, Death) else Kind.SAMPLER_DEVIATION,
             cause=deviating.difference.cause,
             families=(deviating.question.case.family,),
+            place=_place(deviating.question.case),
             classification="deviation" if deviation else "generation",
             cases=cases,
             example=_example(case, difference.call, difference.detail),
@@ -226,7 +230,8 @@ class _Audit:
                 yield SamplerFinding(
                     kind=Kind.SAMPLER_DEVIATION,
                     cause=Cause.FREQUENCIES,
-                    families=(f"{Family.DRAWS}: {tested.configuration}",),
+                    families=(Family.DRAWS,),
+                    place=tested.configuration,
                     classification="deviation",
                     cases=1,
                     example=_example(tested.case, 0, detail),
@@ -270,6 +275,13 @@ class _Audit:
         )
 
 
+def _place(case: Case) -> str:
+    """What tells apart the cases of one family: calls without a sampler, the samplers of a short chain."""
+    if case.family is Family.NOTHING:
+        return ", ".join(in_words(case.calls))
+    return " → ".join(step.name for step in case.chain) if len(case.chain) == 2 else ""
+
+
 def _shape(finding: SamplerFinding) -> str:
     """What two findings have in common that are the same fault met in different families of cases."""
     example = finding.example
@@ -307,9 +319,14 @@ def _statistics(tested: draws.Frequencies) -> DrawStatistics:
         configuration=tested.configuration,
         draws=fitted.draws,
         cells=fitted.cells,
-        chi_square_p=fitted.chi_square_p,
-        rare_expected=fitted.rare_expected,
+        chi_square_p=_rounded(fitted.chi_square_p),
+        rare_expected=_rounded(fitted.rare_expected),
         rare_seen=fitted.rare_seen,
-        rare_p=fitted.rare_p,
+        rare_p=_rounded(fitted.rare_p),
         impossible=fitted.impossible,
     )
+
+
+def _rounded(value: float) -> float:
+    """Six significant digits: the last bits are the C library's, not the build's."""
+    return float(f"{value:.6g}")

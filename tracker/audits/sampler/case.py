@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from oracle.sampling import Specification, to_json
+from tracker.libllama.handlers.sampler import NULL_CALLS
 
 Logits = npt.NDArray[np.float32]
 
@@ -127,5 +128,10 @@ def runs(logits: Logits) -> list[tuple[str, int]]:
 
 
 def in_words(invocations: Sequence[Invocation]) -> list[str]:
-    """Calls as ``apply(0, 0)``."""
-    return [f"{call}({', '.join(map(str, arguments))})" for call, *arguments in invocations]
+    """Calls as ``apply(0, 0)``, those without a sampler as ``apply(NULL)``."""
+    return [
+        f"{NULL_CALLS[arguments[0]]}(NULL)"
+        if call is Call.NULL
+        else f"{call}({', '.join(map(str, arguments))})"
+        for call, *arguments in invocations
+    ]

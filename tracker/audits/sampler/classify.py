@@ -6,9 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from oracle.sampling import GENERATIONS, Generation
-from tracker.audits.sampler.case import Case
+from tracker.audits.sampler.case import Case, Family
 from tracker.audits.sampler.compare import Cause, Difference, Match, compare
 from tracker.audits.sampler.run import Answer, Refusal
+
+_USUAL = (Family.ORDINARY, Family.REPEATED)
+_LARGE = 10_000
+"""Logits above which a case is held against one generation only."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,10 +48,9 @@ class Assessment:
 
 def assess(questions: Sequence[Question]) -> Assessment:
     """The generation that explains the most answers, the newest among equals, and what it leaves over."""
-    asked = sorted(
-        (question for question in questions if not isinstance(question.answer, Refusal)),
-        key=lambda question: question.case.size,
-    )
+    answered = [question for question in questions if not isinstance(question.answer, Refusal)]
+    # Small cases tell generations apart as well as large ones, which are only held against the one chosen.
+    asked = sorted((q for q in answered if not _is_large(q)), key=lambda question: question.case.size)
     best = GENERATIONS[0]
     verdicts = [compare(question.case, question.answer, best) for question in asked]
     for other in GENERATIONS[1:]:
@@ -61,18 +64,17 @@ def assess(questions: Sequence[Question]) -> Assessment:
     for other in GENERATIONS:
         telling = None
         if other is not best:
-            telling = next(
-                (
-                    question
-                    for question, verdict in zip(asked, verdicts, strict=True)
-                    if isinstance(verdict, Match) and not _explains(question, other)
-                ),
-                None,
-            )
+            candidates = (q for q, v in zip(asked, verdicts, strict=True) if isinstance(v, Match))
+            # The most ordinary question makes the clearest example.
+            ordered = sorted(candidates, key=lambda question: question.case.family not in _USUAL)
+            telling = next((question for question in ordered if not _explains(question, other)), None)
         if telling is None:
             fits.append(other)
         else:
             unlike[other.name] = telling
+    large = [question for question in answered if _is_large(question)]
+    asked += large
+    verdicts += [compare(question.case, question.answer, best) for question in large]
     deviating = [
         Deviating(question, verdict, _other_explanation(question, best))
         for question, verdict in zip(asked, verdicts, strict=True)
@@ -81,6 +83,10 @@ def assess(questions: Sequence[Question]) -> Assessment:
     matches = [verdict for verdict in verdicts if isinstance(verdict, Match)]
     ties = sum(match.by_ties for match in matches)
     return Assessment(best, tuple(fits), unlike, len(matches) - ties, ties, tuple(deviating))
+
+
+def _is_large(question: Question) -> bool:
+    return sum(map(len, question.case.inputs)) > _LARGE
 
 
 def _explains(question: Question, generation: Generation) -> bool:

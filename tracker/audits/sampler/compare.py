@@ -37,6 +37,8 @@ class Cause(StrEnum):
     DIED = "died"
     UNDEFINED = "undefined-distribution"
     """The logits define no probabilities, and the build answers with NaN or a token instead of refusing."""
+    OVERFLOW = "overflow"
+    """The logits are finite, arithmetic overflows on the way, and a token other than the best is selected."""
     STATE = "state"
     """After clone or reset it does not go on as it should."""
     KEPT_SET = "kept-set"
@@ -87,9 +89,9 @@ def compare(
     if difference is None:
         return Match(by_ties=False)
     ties = [_rank(case, observed) for observed in answer]
-    if _first(case, answer, expect(case, generation, ties, factories)) is None:
-        return Match(by_ties=True)
-    return difference
+    left = _first(case, answer, expect(case, generation, ties, factories))
+    # What remains with the build's own order of equal scores is the difference itself.
+    return Match(by_ties=True) if left is None else left
 
 
 def _rank(case: Case, observed: Observed) -> npt.NDArray[np.int64] | None:
@@ -146,9 +148,12 @@ def _undefined(got: Applied, logits: npt.NDArray[np.float32]) -> tuple[Cause, st
         return Cause.UNDEFINED, f"{shown}, no token is selected"
     token = int(got.ids[got.selected])
     detail = f"{shown}, token {token} is selected"
-    if np.isfinite(logits).all():
-        best = int(np.argmax(logits))
-        detail += f"; the best is token {best}" if logits[best] > logits[token] else "; it is the best"
+    best = int(np.argmax(logits))
+    if np.isfinite(logits).all() and logits[best] > logits[token]:
+        return (
+            Cause.OVERFLOW,
+            f"{detail} with logit {logits[token]}, the best is token {best} with {logits[best]}",
+        )
     return Cause.UNDEFINED, detail
 
 

@@ -21,8 +21,13 @@ from tracker.audits.sampler.run import Answer, Death, Drawn, Refusal
 FAMILY_WISE_ERROR = 1e-4
 """Bound on the probability that a correct build fails any test; shared out equally (Bonferroni)."""
 
-TESTS = 2 * len(GRID)
-"""A chi-square and a Poisson tail for each point of the grid."""
+_RARE = ((0, 1.0, 0.0, 1.0), (0, 1.0, 0.0, 1.3), (40, 1.0, 0.0, 0.9), (200, 1.0, 0.0, 1.0))
+"""Points without a cut, for logits with one so high that all others together are drawn a few times."""
+
+POINTS = (*GRID, *_RARE)
+
+TESTS = 2 * len(POINTS)
+"""A chi-square and a Poisson tail for each point."""
 
 THRESHOLD = FAMILY_WISE_ERROR / TESTS
 """p-value below which a test fails."""
@@ -63,8 +68,10 @@ def distribution(logits: Logits, k: int, p: float, min_p: float, t: float) -> np
 def frequencies(ask: Callable[[Case], Answer], budget: Budget) -> list[Frequencies]:
     """Draw for each point of the grid and test. Points that the build cannot be asked are left out."""
     tested = []
-    for i, point in enumerate(GRID):
+    for i, point in enumerate(POINTS):
         logits = ordinary(Random(300 + i), _CANDIDATES)
+        if point in _RARE:
+            logits[i] = logits.max() + np.float32(14)
         case = Case(
             family=Family.DRAWS,
             chain=audited_chain(*point, seed=400 + i),

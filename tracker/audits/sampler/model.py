@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from tracker.results import AuditName, Document, Finding, Model, SubjectResult
+from tracker.results import AuditName, Document, Finding, Kind, Model, SubjectResult
 
 
 class Example(Model):
@@ -30,6 +30,8 @@ class SamplerFinding(Finding):
 
     families: tuple[str, ...]
     """The families of cases that led to it; only the first belongs to the identity."""
+    place: str
+    """What tells the finding apart within its family, empty if the family does."""
     classification: Literal["deviation", "generation"]
     """``generation``: another known generation than the sampler's own explains the cases exactly."""
     cases: int
@@ -37,12 +39,36 @@ class SamplerFinding(Finding):
     example: Example
 
     def where(self) -> str:
-        """The first family of cases."""
-        return self.families[0]
+        """The first family of cases, and what tells the finding apart within it."""
+        return f"{self.families[0]}: {self.place}" if self.place else self.families[0]
 
     def details(self) -> Sequence[str]:
         """One atom: what differs is the cause."""
         return ("",)
+
+
+class GenerationFinding(Finding):
+    """Which known generations a sampler belongs to: nothing wrong, but a change that history has to show.
+
+    One atom for each generation that explains all that any does.
+    """
+
+    kind: Literal[Kind.POLICY] = Kind.POLICY
+    cause: str = "generation"
+    generations: tuple[str, ...]
+
+    def where(self) -> str:
+        """Everywhere."""
+        return ""
+
+    def details(self) -> Sequence[str]:
+        """The generations' names."""
+        return self.generations
+
+
+def generation_findings(fits: tuple[str, ...]) -> tuple[GenerationFinding, ...]:
+    """The finding for the generations that fit; none where there are none to tell."""
+    return (GenerationFinding(generations=fits),) if fits else ()
 
 
 class SamplerResult(SubjectResult):
@@ -61,9 +87,9 @@ class SamplerResult(SubjectResult):
     """Cases equal but for the order of equal scores, which is open (``tie-order``)."""
     deviations: tuple[SamplerFinding, ...] = ()
 
-    def findings(self) -> Sequence[SamplerFinding]:
-        """The deviations."""
-        return self.deviations
+    def findings(self) -> Sequence[Finding]:
+        """The deviations, and which generations fit."""
+        return (*self.deviations, *generation_findings(self.fits))
 
 
 class DrawStatistics(Model):

@@ -104,6 +104,25 @@ def _fewer_draws(case: Case) -> Generator[Case, bool, None]:
                     case, count = variant, count - step
 
 
+def _without_inputs(case: Case) -> Generator[Case, bool, None]:
+    """Inputs that no call mentions."""
+    for i in reversed(range(len(case.inputs))):
+        takes = (Call.APPLY, Call.DRAWS)
+        used = any(call in takes and arguments[1] == i for call, *arguments in case.calls)
+        if len(case.inputs) > 1 and not used:
+            calls = tuple(_renumbered(invocation, i) for invocation in case.calls)
+            variant = replace(case, inputs=case.inputs[:i] + case.inputs[i + 1 :], calls=calls)
+            if (yield variant):
+                case = variant
+
+
+def _renumbered(invocation: Invocation, dropped: int) -> Invocation:
+    call, *arguments = invocation
+    if call in (Call.APPLY, Call.DRAWS) and arguments[1] > dropped:
+        arguments[1] -= 1
+    return (call, *arguments)
+
+
 def _without_logits(case: Case, smallest: int | None = None) -> Generator[Case, bool, None]:
     """Leaves at least one: nothing to choose from is another matter than a choice."""
     for i in range(len(case.inputs)):
@@ -156,19 +175,28 @@ def _simpler_numbers(case: Case) -> Generator[Case, bool, None]:
 def _simpler_parameters(case: Case) -> Generator[Case, bool, None]:
     for i in range(len(case.chain)):
         for field in fields(case.chain[i]):
+            value = getattr(case.chain[i], field.name)
+            if isinstance(value, int):
+                for step in _chunks(abs(value), 1):
+                    smaller = value - step if value > 0 else value + step
+                    variant = _with_parameter(case, i, replace(case.chain[i], **{field.name: smaller}))
+                    if (yield variant):
+                        case, value = variant, smaller
+                continue
             for simpler in _simpler(case.chain[i], field.name):
-                variant = replace(case, chain=(*case.chain[:i], simpler, *case.chain[i + 1 :]))
+                variant = _with_parameter(case, i, simpler)
                 if (yield variant):
                     case = variant
                     break
 
 
+def _with_parameter(case: Case, index: int, specification: Specification) -> Case:
+    return replace(case, chain=(*case.chain[:index], specification, *case.chain[index + 1 :]))
+
+
 def _simpler(specification: Specification, name: str) -> Iterator[Specification]:
     value = getattr(specification, name)
-    if isinstance(value, int):
-        for number in (0, 1, 2, value // 2, value - 1):
-            yield replace(specification, **{name: number})
-    elif isinstance(value, float) and np.isfinite(value):
+    if isinstance(value, float) and np.isfinite(value):
         for simple in (0.0, 1.0, 0.5, float(f"{value:.0e}")):
             yield replace(specification, **{name: simple})
     elif isinstance(value, tuple):
@@ -184,10 +212,11 @@ def _with_input(case: Case, index: int, logits: Logits) -> Case:
 _PASSES: tuple[Pass, ...] = (
     _without_sampler,
     _without_calls,
+    _without_inputs,
     _fewer_draws,
     _without_logits,
     _zeroed,
     _simpler_numbers,
-    _without_single_logits,
     _simpler_parameters,
+    _without_single_logits,
 )
