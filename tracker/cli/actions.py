@@ -27,58 +27,11 @@ def register(app: typer.Typer) -> None:
 def plan_command(
     output: Annotated[
         Path | None,
-        typer.Option(metavar="FILE",
-       
-        help="Append
-        matrix=... and
-       
-      
-       
-        
-         
-          
-             count=...
-      
-       
-        
-         
-          
-           
-            
-               there:
-       
-       
-       
-       
-       
-       
-       
-       
-        \"$GITHUB_OUTPUT\" in
-       
-       
-       
-       
-       
-       
-       
-       
-       
-        a
-    
-       
-          
-             
-                  
-                   
-                    
-                     
-                      
-                       
-                        
-                           workflow."),
-    ] =
-    None, config: options.ConfigFile = Path("builds.yaml"),
+        typer.Option(
+            metavar="FILE", help="Append matrix=... and count=... there: $GITHUB_OUTPUT in a workflow."
+        ),
+    ] = None,
+    config: options.ConfigFile = Path("builds.yaml"),
     reports: options.Reports = options.REPORTS,
     quiet: options.Quiet = False,
     verbose: options.Verbose = False,
@@ -99,13 +52,9 @@ def plan_command(
             with output.open("a", encoding="utf-8") as file:
                 file.write(f"matrix={matrix}\ncount={count}\n")
         except OSError as error:
-            raise UsageError(f"{output}: {error.strerror}: give --output a file that can be written")
-           
-           
-           
-           
-           
-            from None
+            raise UsageError(
+                f"--output {output}: {error.strerror}: give a file that can be written"
+            ) from None
     return ExitCode.OK
 
 
@@ -128,167 +77,12 @@ def merge_command(
     if planned:
         merged = merge(folder, decode_matrix(planned), Store(reports / "data"))
     else:
-        merged = Merged((), (Problem(PLAN, "it could
-        not
-       
-        be
-       
-       
-        said
-       
-       
-       
-        which
-       
-       
-       
-       
-        releases
-       
-       
-       
-       
-       
-        there
-      
-       
-        
-         
-          
-           
-              are;
-       
-        see
-       
-       
-       
-       
-       
-       
-       
-       
-        the
-       
-       
-       
-       
-       
-       
-       
-       
-       
-        log
-       
-       
-       
-       
-       
-       
-       
-       
-       
-       
-        of
-     
-       
-         
-           
-             
-               
-                 
-                   
-                     
-                       
-                         
-                              plan"),))
-    for document in
-       
-       
-       
-       
-       
-       
-        merged.stored: OUTPUT.say(f"{document.build.id}:
-        {document.audit}
-       
-       
-       
-       
-       
-       
-       
-       
-        {document.status},
-     
-       
-         
-           
-             
-               
-                 
-                   
-                     
-                       
-                            stored")
-    for problem in
-       
-       
-       
-       
-       
-       
-       
-       
-        merged.problems: OUTPUT.problem(f"llama-tracker:
-       
-       
-       
-       
-       
-       
-       
-        {problem.key}:
-       
-       
-       
-       
-       
-       
-       
-       
-       
-        {problem.what}")
-    log =
-    count_night(read_log(reports) or Log(), merged.problems, night, unknown=not planned)
-  
-    
-    
-    
-    
-    
-    
-    
-    
-     write_log(reports, log) return ExitCode.INCOMPLETE
-   
-   
-   
-   
-   
-   
-    if
-   
-   
-   
-   
-   
-   
-    merged.problems
-   
-  
-    
-    
-    
-    
-     else ExitCode.OK
-
+        what = "it could not be said which releases there are; see the log of that job"
+        merged = Merged((), (Problem(PLAN, what),))
+    for document in merged.stored:
+        OUTPUT.say(f"{document.build.id}: {document.audit} {document.status}, stored")
+    for problem in merged.problems:
+        OUTPUT.problem(f"llama-tracker: {problem.key}: {problem.what}")
+    log = count_night(read_log(reports) or Log(), merged.problems, night, unknown=not planned)
+    write_log(reports, log)
+    return ExitCode.INCOMPLETE if merged.problems else ExitCode.OK

@@ -3,7 +3,7 @@
 The jobs that made these files ran upstream code, so the files are taken as written by an enemy: names, links,
 sizes and structure are checked here, what a document says by ``inspection``.
 
-Layout: ``<folder>/audit-<build id>/<audit>.json``, as ``download-artifact`` lays it out.
+Layout: ``<folder>/audit-<build id>/<build id>/<audit>.json``: a store of one build in each artifact.
 """
 
 from __future__ import annotations
@@ -76,11 +76,15 @@ def check_document(raw: bytes, audit: AuditName, build_id: str) -> Document:
     return document
 
 
-def _documents(folder: Path, build_id: str) -> Iterator[Document]:
-    if not stat.S_ISDIR(folder.lstat().st_mode):
-        raise ArtifactError(f"{folder.name} is no folder")
-    for path in sorted(folder.iterdir()):
-        where = f"{folder.name}/{path.name[:80]}"
+def _documents(artifact: Path, build_id: str) -> Iterator[Document]:
+    folder = artifact / build_id
+    for path in (artifact, *([folder] if folder.exists() else [])):
+        if not stat.S_ISDIR(path.lstat().st_mode):
+            raise ArtifactError(f"{path.name} is no folder")
+    if strange := next((path.name for path in sorted(artifact.iterdir()) if path.name != build_id), None):
+        raise ArtifactError(f"{artifact.name}/{strange[:80]!r}: not the name of its build")
+    for path in sorted(folder.iterdir()) if folder.exists() else ():
+        where = f"{artifact.name}/{path.name[:80]}"
         if path.name not in {f"{audit}.json" for audit in AuditName}:
             raise ArtifactError(f"{where!r}: not the name of an audit's result")
         if not stat.S_ISREG(path.lstat().st_mode):
