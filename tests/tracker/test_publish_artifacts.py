@@ -30,7 +30,7 @@ GOOD = encode(
 
 
 def hand_over(folder: Path, content: bytes = GOOD, build_id: str = ID, name: str = "grammar.json") -> Path:
-    path = folder / f"audit-{build_id}" / name
+    path = folder / f"audit-{build_id}" / build_id / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
     return path
@@ -103,18 +103,27 @@ def test_a_file_outside_its_name_is_refused(tmp_path: Path) -> None:
     assert "run.sh" in refusal(tmp_path)
 
 
+def test_a_file_beside_the_builds_folder_is_refused(tmp_path: Path) -> None:
+    hand_over(tmp_path)
+    (tmp_path / f"audit-{ID}" / "README.md").write_text("hello")
+    assert "README.md" in refusal(tmp_path)
+
+
 def test_a_folder_inside_is_refused(tmp_path: Path) -> None:
     hand_over(tmp_path)
-    (tmp_path / f"audit-{ID}" / "gguf.json").mkdir()
+    (tmp_path / f"audit-{ID}" / ID / "gguf.json").mkdir()
     assert "not a regular file" in refusal(tmp_path)
 
 
 def test_links_are_not_followed(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_bytes(GOOD)
-    (tmp_path / "in" / f"audit-{ID}").mkdir(parents=True)
-    os.symlink(secret, tmp_path / "in" / f"audit-{ID}" / "grammar.json")
+    (tmp_path / "in" / f"audit-{ID}" / ID).mkdir(parents=True)
+    os.symlink(secret, tmp_path / "in" / f"audit-{ID}" / ID / "grammar.json")
     assert "not a regular file" in refusal(tmp_path / "in")
+    (tmp_path / "in1" / f"audit-{ID}").mkdir(parents=True)
+    os.symlink(tmp_path / "in" / f"audit-{ID}" / ID, tmp_path / "in1" / f"audit-{ID}" / ID)
+    assert "is no folder" in refusal(tmp_path / "in1")
     (tmp_path / "in2").mkdir()
     os.symlink(tmp_path / "in" / f"audit-{ID}", tmp_path / "in2" / f"audit-{ID}")
     assert "is no folder" in refusal(tmp_path / "in2")
@@ -123,8 +132,8 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
 
 
 def test_a_pipe_does_not_block(tmp_path: Path) -> None:
-    (tmp_path / f"audit-{ID}").mkdir()
-    os.mkfifo(tmp_path / f"audit-{ID}" / "grammar.json")
+    (tmp_path / f"audit-{ID}" / ID).mkdir(parents=True)
+    os.mkfifo(tmp_path / f"audit-{ID}" / ID / "grammar.json")
     assert "not a regular file" in refusal(tmp_path)
 
 

@@ -38,7 +38,7 @@ class Job:
 
 class _Job(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
-    id: str = Field(pattern=r"\A[A-Za-z0-9][A-Za-z0-9_.+-]{0,119}\Z")
+    id: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]{0,119}$")
     release: str = Field(max_length=500)
 
 
