@@ -27,8 +27,6 @@ _SETTINGS = (
     "BUILD_SHARED_LIBS=ON",
     "GGML_NATIVE=OFF",
     "GGML_OPENMP=OFF",
-    # Vocabulary, grammar and sampler chain need no backend, and this one is a fifth of the build.
-    "GGML_CPU=OFF",
     "GGML_AMX=OFF",
     # The compiler cache is set from here, not found by upstream's own search.
     "GGML_CCACHE=OFF",
@@ -97,7 +95,8 @@ class Recipe:
     def run(self, jobs: int) -> None:
         """Configure and build. Raises StepFailed."""
         launcher = compiler_cache(self.cache)
-        settings = [*_SETTINGS, *_SANITIZE * self.options.sanitize, *self.options.defines]
+        settings = [*_SETTINGS, f"GGML_CPU={'ON' if _needs_processor_backend(self.tree) else 'OFF'}"]
+        settings += [*_SANITIZE * self.options.sanitize, *self.options.defines]
         settings += [f"CMAKE_BUILD_TYPE={self.options.build_type}", f"CMAKE_MAKE_PROGRAM={NINJA}"]
         settings += [f"CMAKE_C_COMPILER={self.tools.c}", f"CMAKE_CXX_COMPILER={self.tools.cxx}"]
         if launcher is not None:
@@ -144,6 +143,15 @@ class Recipe:
                 text[-_LOG_TAIL:],
                 passing=status < 0 or _MACHINE_TO_BLAME.search(text) is not None,
             )
+
+
+def _needs_processor_backend(tree: Path) -> bool:
+    """Whether ggml calls the processor's backend without asking if it is there (before 2025).
+
+    Elsewhere it is left out: vocabulary, grammar and sampler chain need none, and it is a fifth of the build.
+    """
+    registry = tree / "ggml" / "src" / "ggml-backend-reg.cpp"
+    return not registry.is_file() or "GGML_USE_CPU" not in registry.read_text("utf-8", "replace")
 
 
 def _reason(log: str) -> str:

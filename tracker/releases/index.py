@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import logging
 import os
 import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -123,13 +125,13 @@ class PackageIndex:
         if name not in self._listed:
             found = {}
             for package in self._packages(name):
-                if package.link.is_wheel or package.version is None or not package.link.hashes:
+                if package.link.is_wheel or package.version is None:
                     continue
                 try:
                     version = Version(package.version)
                 except InvalidVersion:
                     continue
-                sha256 = package.link.hashes.get("sha256", "")
+                sha256 = _stated_sha256(package.link)
                 if sha256 and version not in found:
                     uploaded = _iso(package.link.upload_time)
                     url = package.link.url_without_fragment
@@ -157,18 +159,26 @@ class PackageIndex:
         return target
 
     def _packages(self, name: str) -> list[Any]:
-        error: Exception | None = None
+        error: object = None
         for attempt in range(_ATTEMPTS):
+            time.sleep(attempt)
             try:
-                return list(self._opened().find_all_packages(name))
+                with _complaints() as complaints:
+                    packages = list(self._opened().find_all_packages(name))
+            except ReleaseError:
+                raise
             except Exception as problem:  # the finder passes on what its HTTP library raises
-                error = problem
-                time.sleep(attempt)
+                error = f"{type(problem).__name__}: {problem}"
+                continue
+            if packages or not complaints:
+                return packages
+            error = complaints[-1]
         raise ReleaseError(f"{name}: the package index cannot be asked: {_short(error)}; check the network")
 
     def _download(self, distribution: Distribution, target: Path) -> None:
-        error: Exception | None = None
+        error: object = None
         for attempt in range(_ATTEMPTS):
+            time.sleep(attempt)
             try:
                 stream = self._opened().session.get_stream(distribution.url)
                 with stream as response, open(target, "wb") as file:
@@ -187,8 +197,7 @@ class PackageIndex:
             except (ReleaseError, KeyboardInterrupt):
                 raise
             except Exception as problem:  # as above
-                error = problem
-                time.sleep(attempt)
+                error = f"{type(problem).__name__}: {problem}"
         raise ReleaseError(f"{distribution.filename}: download failed: {_short(error)}; check the network")
 
     def _opened(self) -> PackageFinder:
@@ -217,8 +226,31 @@ class PackageIndex:
         return self._finder
 
 
-def _short(error: Exception | None) -> str:
-    return f"{type(error).__name__}: {error}".partition("\n")[0][:300]
+@contextmanager
+def _complaints() -> Iterator[list[str]]:
+    """What the finder says in warnings: a page that cannot be read is no error to it."""
+    messages: list[str] = []
+
+    class Collector(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            messages.append(record.getMessage())
+
+    collector = Collector(logging.WARNING)
+    logger = logging.getLogger("unearth")
+    logger.addHandler(collector)
+    try:
+        yield messages
+    finally:
+        logger.removeHandler(collector)
+
+
+def _short(error: object) -> str:
+    return str(error).partition("\n")[0][:300]
+
+
+def _stated_sha256(link: Any) -> str:
+    """The digest that the index states for a file, or empty."""
+    return str((link.hash_option or {}).get("sha256", [""])[0])
 
 
 def _iso(moment: Any) -> str:
