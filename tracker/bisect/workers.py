@@ -43,7 +43,9 @@ class Workers:
 
     def start(self, index: int, release: Release) -> None:
         """Begin to look at a release."""
-        context = multiprocessing.get_context("spawn")
+        # Forked from a server of their own: this process may have threads.
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["tracker.bisect.deviations", "tracker.bisect.looks"])
         ours, theirs = context.Pipe(duplex=False)
         process = context.Process(target=_work, args=(theirs, self.examine, release), daemon=False)
         process.start()
