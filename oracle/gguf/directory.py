@@ -63,7 +63,7 @@ Content: TypeAlias = int | float | bool | memoryview | StringArray | npt.NDArray
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """One metadata value. ``element`` is the element type of an array; ``offset`` where the key starts."""
+    """One metadata value: ``element`` is the element type of an array, ``offset`` the byte after its type."""
 
     type: ValueType
     element: ValueType | None

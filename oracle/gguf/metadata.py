@@ -43,14 +43,16 @@ def read_metadata(cursor: Cursor, count: int) -> dict[str, Value]:
         if not raw:
             raise cursor.error(Rule.KEY_EMPTY, start, f"key {i} is empty")
         if b"\0" in raw:
-            raise cursor.error(Rule.KEY_NUL, start, f"key {shown(raw)} has a NUL in it")
+            at = start + _LENGTH.size + raw.index(0)
+            raise cursor.error(Rule.KEY_NUL, at, f"key {shown(raw)} has a NUL in it")
         try:
             key = raw.decode()
         except UnicodeDecodeError as error:
-            raise cursor.error(Rule.KEY_UTF8, start, f"key {shown(raw)} is not UTF-8") from error
+            at = start + _LENGTH.size + error.start
+            raise cursor.error(Rule.KEY_UTF8, at, f"key {shown(raw)} is not UTF-8") from error
         if key in metadata:
             raise cursor.error(Rule.KEY_DUPLICATE, start, f"key {shown(raw)} is there twice")
-        metadata[key] = value = _value(cursor, start, shown(raw), strings_left)
+        metadata[key] = value = _value(cursor, shown(raw), strings_left)
         if isinstance(value.content, StringArray):
             strings_left -= len(value.content)
     return metadata
@@ -84,8 +86,9 @@ def check_token_types(cursor: Cursor, metadata: Mapping[str, Value]) -> None:
         raise cursor.error(Rule.TOKEN_TYPE, value.offset, "a token type is outside int32")
 
 
-def _value(cursor: Cursor, start: int, key: str, strings_left: int) -> Value:
+def _value(cursor: Cursor, key: str, strings_left: int) -> Value:
     kind = _value_type(cursor, key)
+    start = cursor.at
     if kind is ValueType.STRING:
         return Value(kind, None, start, cursor.string(key, cursor.left, Rule.LENGTH))
     if kind is not ValueType.ARRAY:

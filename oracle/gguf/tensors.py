@@ -64,11 +64,13 @@ def _name(cursor: Cursor, i: int) -> str:
     start = cursor.at
     raw = cursor.string(f"the name of tensor {i}", MAX_NAME_BYTES, Rule.NAME_LONG).tobytes()
     if b"\0" in raw:
-        raise cursor.error(Rule.NAME_NUL, start, f"the name {shown(raw)} has a NUL in it")
+        at = start + 8 + raw.index(0)
+        raise cursor.error(Rule.NAME_NUL, at, f"the name {shown(raw)} has a NUL in it")
     try:
         return raw.decode()
     except UnicodeDecodeError as error:
-        raise cursor.error(Rule.NAME_UTF8, start, f"the name {shown(raw)} is not UTF-8") from error
+        at = start + 8 + error.start
+        raise cursor.error(Rule.NAME_UTF8, at, f"the name {shown(raw)} is not UTF-8") from error
 
 
 def _descriptor(cursor: Cursor, name: str, alignment: int) -> _Descriptor:

@@ -8,8 +8,17 @@ from itertools import chain, islice
 import pytest
 
 from oracle.gguf import GGUFFile, expert_map, parse_gguf
-from tracker.audits.gguf.minimise import broken_fields, minimised
-from tracker.audits.gguf.mutants import Family, boundaries, mutants, randoms, truncations, untouched
+from tracker.audits.gguf.cases import cases
+from tracker.audits.gguf.minimise import broken_fields, minimised, restored
+from tracker.audits.gguf.mutants import (
+    Family,
+    boundaries,
+    mutants,
+    randoms,
+    truncations,
+    untouched,
+    written_cases,
+)
 from tracker.audits.gguf.own_reader import complaint_about, fuzz, own_verdict
 from tracker.audits.gguf.seeds import seeds
 from tracker.audits.gguf.writer import FieldKind
@@ -18,9 +27,9 @@ QUICK = 2000
 
 
 def test_no_file_of_the_quick_run_hurts_our_reader() -> None:
-    report = fuzz(chain(untouched(), truncations(), randoms(QUICK)))
+    report = fuzz(chain(untouched(), written_cases(), truncations(), randoms(QUICK)))
     assert report.violations == []
-    assert report.files == 2 + sum(len(layout.data) for layout in seeds().values()) + QUICK
+    assert report.files == 2 + len(cases()) + sum(len(layout.data) for layout in seeds().values()) + QUICK
     assert report.outcomes[Family.SEED, "accepted"] == 2
     assert report.outcomes[Family.TRUNCATION, "accepted"] == 0
 
@@ -54,7 +63,8 @@ def test_fields_cover_each_byte_of_a_seed_once_and_hold_what_their_name_says() -
         for tensor in file.tensors.values():
             assert layout.field(f"{tensor.name}:data").offset == tensor.offset
         for key, value in file.metadata.items():
-            assert layout.field(f"{key}:key-length").offset == value.offset
+            type_field = layout.field(f"{key}:value-type")
+            assert type_field.offset + type_field.size == value.offset
 
 
 def test_boundary_values_are_those_asked_for_at_every_offset() -> None:
@@ -109,7 +119,7 @@ def test_an_accepted_file_is_minimised_to_the_bytes_that_matter() -> None:
         holds = [i for i, data in enumerate(candidates) if data[:4] == b"GGUF" and b"\7\0\0\0" in data[4:]]
         return holds[0] if holds else None
 
-    small = minimised(broken, layout, first_true)
+    small = minimised(restored(broken, layout, first_true), layout, first_true)
     assert small[:4] == b"GGUF"
     assert b"\7\0\0\0" in small
     assert len(small) == 8

@@ -6,6 +6,7 @@ a round are asked in one go, because a reader that dies has to be started again 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
@@ -17,21 +18,29 @@ FirstTrue: TypeAlias = Callable[[Sequence[bytes]], int | None]
 _TENSOR_COUNT_AT, _KV_COUNT_AT = 8, 16
 
 
-def minimised(data: bytes, layout: Layout, first_true: FirstTrue, rounds: int = 40) -> bytes:
-    """A file no longer than ``data``, reached in at most ``rounds`` steps; deterministic.
+def restored(data: bytes, layout: Layout, first_true: FirstTrue) -> bytes:
+    """A file in which as many fields as possible have the seed's bytes again; deterministic."""
+    return _reduced(data, first_true, lambda current: _restored(current, layout))
 
-    First as many fields as possible get the seed's bytes again, then whole key-value pairs and tensors go,
-    then any runs of bytes.
-    """
-    for candidates in (_restored, _without_owner, _without_run):
-        while rounds > 0:
-            rounds -= 1
-            tried = [candidate for candidate in candidates(data, layout) if candidate != data]
-            found = first_true(tried) if tried else None
-            if found is None:
-                break
-            data = tried[found]
+
+def minimised(data: bytes, layout: Layout, first_true: FirstTrue) -> bytes:
+    """A shorter file: first whole key-value pairs and tensors go, then any runs of bytes; deterministic."""
+    data = _reduced(data, first_true, lambda current: _without_owner(current, layout))
+    width = len(data)
+    while width > 1:
+        width = (width + 1) // 2
+        data = _reduced(data, first_true, functools.partial(_without_run, width))
     return data
+
+
+def _reduced(data: bytes, first_true: FirstTrue, candidates: Callable[[bytes], Iterator[bytes]]) -> bytes:
+    """Take the first candidate that will do, again and again; each is smaller, or nearer to the seed."""
+    while True:
+        tried = [candidate for candidate in candidates(data) if candidate != data]
+        found = first_true(tried) if tried else None
+        if found is None:
+            return data
+        data = tried[found]
 
 
 def broken_fields(data: bytes, layout: Layout) -> tuple[Field, ...]:
@@ -66,29 +75,62 @@ def _restored(data: bytes, layout: Layout) -> Iterator[bytes]:
 
 
 def _without_owner(data: bytes, layout: Layout) -> Iterator[bytes]:
-    """Without one key-value pair or tensor, wherever the seed's bytes around it are still in place.
+    """Without one key-value pair or tensor; tensors behind it move up, so that no gap is left.
 
-    Works on a file from which others have gone already: an owner is found by the bytes of its name.
+    Works on a file from which others have gone already: an owner is found by its name as the seed has it.
     """
     owners = dict.fromkeys(field.owner for field in layout.fields if field.owner != "header")
     for owner in owners:
-        fields = [field for field in layout.fields if field.owner == owner]
-        is_tensor = fields[0].kind is FieldKind.NAME_LENGTH
-        directory = [field for field in fields if field.kind not in (FieldKind.DATA, FieldKind.PADDING)]
-        start = data.find(_bytes(directory[0], layout.data) + _bytes(directory[1], layout.data))
+        directory = _directory(owner, layout)
+        start = _find(data, directory, layout)
+        is_tensor = directory[0].kind is FieldKind.NAME_LENGTH
         count_at = _TENSOR_COUNT_AT if is_tensor else _KV_COUNT_AT
         count = int.from_bytes(data[count_at : count_at + 8], "little")
-        if start < 0 or count == 0:
+        if start is None or count == 0:
             continue
-        stop = start + sum(field.size for field in directory)
-        smaller = bytearray(data[:start] + data[stop:])
+        smaller = bytearray(data[:start] + data[start + sum(field.size for field in directory) :])
         smaller[count_at : count_at + 8] = (count - 1).to_bytes(8, "little")
+        if is_tensor:
+            _move_up(smaller, layout, layout.field(f"{owner}:offset"))
         yield bytes(smaller)
 
 
-def _without_run(data: bytes, layout: Layout) -> Iterator[bytes]:
-    width = len(data)
-    while width > 1:
-        width = (width + 1) // 2
-        for start in range(0, len(data), width):
-            yield data[:start] + data[start + width :]
+def _directory(owner: str, layout: Layout) -> list[Field]:
+    return [
+        field
+        for field in layout.fields
+        if field.owner == owner and field.kind not in (FieldKind.DATA, FieldKind.PADDING)
+    ]
+
+
+def _find(data: bytes | bytearray, directory: list[Field], layout: Layout) -> int | None:
+    """Where an owner's entry begins in ``data``: a length and a name."""
+    at = data.find(_bytes(directory[0], layout.data) + _bytes(directory[1], layout.data))
+    return at if at >= 0 else None
+
+
+def _move_up(data: bytearray, layout: Layout, gone: Field) -> None:
+    """Lower the offsets of the tensors behind one that is gone by the room it had."""
+    old = {
+        field.owner: _number(field, layout.data) for field in layout.fields if field.kind is FieldKind.OFFSET
+    }
+    behind = [owner for owner, offset in old.items() if offset > old[gone.owner]]
+    if not behind:
+        return
+    room = old[behind[0]] - old[gone.owner]
+    for owner in behind:
+        directory = _directory(owner, layout)
+        start = _find(data, directory, layout)
+        if start is not None:
+            at = start + directory[-1].offset - directory[0].offset
+            offset = int.from_bytes(data[at : at + 8], "little")
+            data[at : at + 8] = ((offset - room) % 2**64).to_bytes(8, "little")[: len(data) - at]
+
+
+def _number(field: Field, data: bytes) -> int:
+    return int.from_bytes(_bytes(field, data), "little")
+
+
+def _without_run(width: int, data: bytes) -> Iterator[bytes]:
+    for start in range(0, len(data), width):
+        yield data[:start] + data[start + width :]

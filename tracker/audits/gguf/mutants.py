@@ -1,7 +1,7 @@
 """Files that no honest writer makes, each derived from a seed and nameable: the same name, the same bytes.
 
-Three families: every strict truncation; boundary values of 4 and 8 bytes at every offset of the directory;
-and random multi-mutations from a number. It does not know what readers make of them.
+Besides cases, three families: every strict truncation; boundary values of 4 and 8 bytes at every offset of the
+directory; and random multi-mutations from a number. It does not know what readers make of them.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from tracker.audits.gguf.cases import cases
 from tracker.audits.gguf.seeds import seeds
 from tracker.audits.gguf.writer import Layout
 
@@ -33,9 +34,13 @@ class Family(StrEnum):
     """A file of a finding or of a public report."""
 
 
+CASES = "cases"
+"""What stands for the seed of files that have a description of their own."""
+
+
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """A file; ``name`` makes it again. ``seed`` names the layout it came from."""
+    """A file; ``name`` makes it again. ``seed`` names what it came from, or ``CASES``."""
 
     name: str
     seed: str
@@ -47,6 +52,17 @@ def untouched() -> Iterator[Mutant]:
     """The seeds."""
     for seed, layout in seeds().items():
         yield Mutant(f"{seed}/seed", seed, Family.SEED, layout.data)
+
+
+def written_cases() -> Iterator[Mutant]:
+    """The files of public reports and of findings."""
+    for name, case in cases().items():
+        yield Mutant(name, CASES, Family.CASE, case.data)
+
+
+def layout_of(mutant: Mutant) -> Layout:
+    """The honest file that a mutant differs from."""
+    return cases()[mutant.name].layout if mutant.seed == CASES else seeds()[mutant.seed]
 
 
 def truncations() -> Iterator[Mutant]:
@@ -86,8 +102,9 @@ def randoms(count: int, start: int = 0) -> Iterator[Mutant]:
 
 
 def mutants(count: int) -> Iterator[Mutant]:
-    """Seeds, truncations, boundary values, and ``count`` random mutants: always in this order."""
+    """Seeds, cases, truncations, boundary values, and ``count`` random mutants: always in this order."""
     yield from untouched()
+    yield from written_cases()
     yield from truncations()
     yield from boundaries()
     yield from randoms(count)
