@@ -13,7 +13,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -125,7 +125,7 @@ class GitChannel:
             files = list(_wanted_files(clone, commit))
             if not any(file.path == PurePosixPath("CMakeLists.txt") for file in files):
                 raise ReleaseError(f"{release}: no llama.cpp in the repository at {commit[:12]}")
-            _fetch_missing(clone, [file.blob for file in files])
+            _fetch_missing(clone, commit, {file.blob for file in files})
             _write_files(clone, files, working / "tree")
             resolved = ResolvedRelease(
                 channel=ChannelName.GIT,
@@ -167,7 +167,7 @@ class GitChannel:
 
     def _commit(self, clone: Path, name: str) -> str | None:
         command = ["rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}"]
-        result = _started(["--git-dir", str(clone), *command], lazily=False)
+        result = _started(["--git-dir", str(clone), *command])
         return result.stdout.decode().strip() if result.returncode == 0 else None
 
     def _is_ancestor(self, clone: Path, older: str, newer: str) -> bool:
@@ -188,13 +188,12 @@ def _wanted_files(clone: Path, commit: str) -> Iterator[_File]:
             yield _File(path, blob, executable=mode == "100755")
 
 
-def _fetch_missing(clone: Path, blobs: Sequence[str]) -> None:
-    """Get all contents that a blobless clone lacks in one request, not one by one."""
-    listed = "\n".join(blobs).encode() + b"\n"
-    answers = _git(clone, "cat-file", "--batch-check", given=listed, lazily=False).splitlines()
-    missing = [line.split()[0] for line in answers if line.endswith(" missing")]
+def _fetch_missing(clone: Path, commit: str, blobs: Collection[str]) -> None:
+    """Get all wanted contents that a blobless clone lacks in one request, not one by one."""
+    listed = _git(clone, "rev-list", "--objects", "--missing=print", "--no-walk", commit).splitlines()
+    missing = {line[1:] for line in listed if line.startswith("?")}.intersection(blobs)
     if missing:
-        wanted = "\n".join(missing).encode() + b"\n"
+        wanted = "\n".join(sorted(missing)).encode() + b"\n"
         options = ("--quiet", "--no-tags", "--no-write-fetch-head", "--filter=blob:none", "--stdin")
         _git(clone, "fetch", *options, "origin", given=wanted)
 
@@ -223,13 +222,13 @@ def _write_files(clone: Path, files: Sequence[_File], tree: Path) -> None:
         process.stdin.close()
 
 
-def _git(clone: Path, *arguments: str, given: bytes | None = None, lazily: bool = True) -> str:
+def _git(clone: Path, *arguments: str, given: bytes | None = None) -> str:
     """What a git command on a clone prints. Raises ReleaseError with git's own reason."""
-    return _run("--git-dir", str(clone), *arguments, given=given, lazily=lazily)
+    return _run("--git-dir", str(clone), *arguments, given=given)
 
 
-def _run(*arguments: str, given: bytes | None = None, lazily: bool = True) -> str:
-    result = _started(arguments, given, lazily=lazily)
+def _run(*arguments: str, given: bytes | None = None) -> str:
+    result = _started(arguments, given)
     if result.returncode != 0:
         lines = result.stderr.decode("utf-8", "replace").strip().splitlines() or ["no reason given"]
         command = next((a for a in arguments if not a.startswith("-") and "/" not in a), "git")
@@ -237,14 +236,12 @@ def _run(*arguments: str, given: bytes | None = None, lazily: bool = True) -> st
     return result.stdout.decode("utf-8", "surrogateescape")
 
 
-def _started(
-    arguments: Sequence[str], given: bytes | None = None, *, lazily: bool = True
-) -> subprocess.CompletedProcess[bytes]:
+def _started(arguments: Sequence[str], given: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
     try:
         return subprocess.run(
             ["git", *_SETTINGS, *arguments],
             input=given if given is not None else b"",
-            env=_environment() | ({} if lazily else {"GIT_NO_LAZY_FETCH": "1"}),
+            env=_environment(),
             capture_output=True,
             check=False,
             timeout=_LONGEST_SECONDS,
