@@ -21,7 +21,7 @@ from tracker.audits.grammar.compare import BoolMask, Ends, Place
 from tracker.libllama.client import LibllamaClient
 from tracker.results import Escape
 
-MAX_ASKED = 48
+MAX_ASKED = 24
 """States asked of the build in one search."""
 
 FEW = 24
@@ -37,8 +37,8 @@ MAX_COMPLETION = 4000
 class _Step:
     path: tuple[int, ...]
     output: bytes
-    hint: bytes
-    """What would finish the string from here, if the library believes what it seems to."""
+    hint: tuple[int, ...]
+    """Tokens that would finish the string from here, if the library believes what it seems to."""
 
 
 def follow(
@@ -51,7 +51,7 @@ def follow(
     """
     pieces = oracle.vocabulary.pieces
     output = place.prefix + pieces[token]
-    hint = _completion(oracle.automaton, _behind_one_character(oracle.automaton, place.state))
+    hint = _completion(oracle, _behind_one_character(oracle.automaton, place.state))
     stack = [_Step((*place.path, token), output, hint)]
     asked = 0
     proved = True
@@ -67,7 +67,7 @@ def follow(
         proved &= all_of_them
         for candidate, hint in reversed(candidates):
             stack.append(_Step((*step.path, candidate), step.output + pieces[candidate], hint))
-    last = _Step((*place.path, token), output, b"")
+    last = _Step((*place.path, token), output, ())
     return _escape("dead-end" if proved else "bound", last, place, asked)
 
 
@@ -84,20 +84,20 @@ def _escape(outcome: str, step: _Step, place: Place, asked: int) -> Escape:
     )
 
 
-def _candidates(oracle: Oracle, allowed: BoolMask, step: _Step) -> tuple[list[tuple[int, bytes]], bool]:
+def _candidates(
+    oracle: Oracle, allowed: BoolMask, step: _Step
+) -> tuple[list[tuple[int, tuple[int, ...]]], bool]:
     """Tokens to follow, best first, each with the hint behind it; and whether these are all there are."""
     inside = missing_bytes(step.output) > 0
     order = oracle.vocabulary.shortest_first
     shortest = order[allowed[order]]
     few = len(shortest) <= FEW
-    chosen: list[tuple[int, bytes]] = []
-    if not inside and step.hint:
-        following = oracle.vocabulary.single_bytes.get(step.hint[0])
-        if following is not None and allowed[following]:
-            chosen.append((following, step.hint[1:]))
+    chosen: list[tuple[int, tuple[int, ...]]] = []
+    if not inside and step.hint and allowed[step.hint[0]]:
+        chosen.append((step.hint[0], step.hint[1:]))
     for token in (shortest if few else shortest[:2]).tolist():
         if all(token != other for other, _ in chosen):
-            chosen.append((token, step.hint if inside else b""))
+            chosen.append((token, step.hint if inside else ()))
     return chosen, few
 
 
@@ -116,16 +116,24 @@ def _behind_one_character(automaton: Automaton, state: int) -> list[int]:
     return behind
 
 
-def _completion(automaton: Automaton, begin: list[int]) -> bytes:
-    """The shortest bytes that finish a string from one of these states; empty if none are near."""
-    queue = deque((state, b"") for state in begin)
+def _completion(oracle: Oracle, begin: list[int]) -> tuple[int, ...]:
+    """Tokens that finish a string from one of these states, the fewest; empty if none are near."""
+    automaton = oracle.automaton
+    by_byte = oracle.vocabulary.single_bytes
+    queue: deque[tuple[int, tuple[int, ...]]] = deque((state, ()) for state in begin)
     seen = set(begin)
     while queue and len(seen) < MAX_COMPLETION:
         state, way = queue.popleft()
         if automaton.accepting[state]:
             return way
-        for byte, following in enumerate(automaton.row(state).tolist()):
-            if following != DEAD and following not in seen:
-                seen.add(following)
-                queue.append((following, way + bytes([byte])))
-    return b""
+        following = [
+            (int(automaton.row(state)[byte]), by_byte[byte])
+            for byte in np.flatnonzero(automaton.row(state)).tolist()
+            if byte in by_byte
+        ]
+        following += [(oracle.step(state, token), token) for token in automaton.token_edges(state).positive]
+        for reached, token in following:
+            if reached != DEAD and reached not in seen:
+                seen.add(reached)
+                queue.append((reached, (*way, token)))
+    return ()

@@ -15,7 +15,7 @@ from tracker.audits.grammar.walk import Progress, Walk, death_finding, walk
 from tracker.libllama.client import GrammarRejected, LibllamaClient, WorkerDied
 from tracker.results import Cause, Deviation, GrammarResult, Kind, tally
 
-ESCAPES_TRIED = 3
+ESCAPES_TRIED = 2
 """Unsound states from which an escape is searched, for each cause, until one reaches the end."""
 
 MAX_ESCAPE_PREFIX = 64
