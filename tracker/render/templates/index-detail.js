@@ -1,0 +1,381 @@
+// The pages behind the matrix: a build, a grammar on a build, a place (the output so far) in it.
+
+const START = "start";
+const MANY_BYTES = 40;
+const AT_A_PLACE = new Set(["UNSOUND", "OVER_RESTRICTIVE", "EOS_UNSOUND", "EOS_MISSING"]);
+
+// -- bytes ---------------------------------------------------------------------------------------------------
+
+// A row of bytes; `from` marks where a token begins behind the output so far.
+function bytesView(bytes, from = bytes.length) {
+  const { offence, offset } = scan(bytes);
+  const skipped = bytes.length > MANY_BYTES ? Math.max(0, Math.min(from, bytes.length - 8) - 16) : 0;
+  const view = element("span", { class: "bytes" });
+  if (skipped) view.append(element("span", { class: "soft" }, `${skipped.toLocaleString("en")} bytes … `));
+  const end = Math.min(bytes.length, skipped + MANY_BYTES);
+  for (const sequence of sequences(bytes)) {
+    for (let index = 0; index < sequence.bytes.length; index++) {
+      const at = sequence.start + index;
+      if (at < skipped || at >= end) continue;
+      const byte = sequence.bytes[index];
+      const role = byte < 0x80 ? "ascii" : index ? "continuation" : sequence.length > 1 ? "lead" : "odd";
+      const classes = ["byte", role, at >= from ? "new" : "", offence && at === offset ? "offence" : ""];
+      view.append(element("span", { class: classes.filter(Boolean).join(" "), title: byteRole(sequence, index) }, hexOf(byte)), " ");
+    }
+  }
+  if (end < bytes.length) view.append(element("span", { class: "soft" }, `… ${plural(bytes.length - end, "byte")}`));
+  if (!bytes.length) view.append(element("span", { class: "soft" }, "nothing yet"));
+  return view;
+}
+
+function textOf(bytes) {
+  const text = sequences(bytes)
+    .map((s) => (s.well ? visible(String.fromCodePoint(s.value)) : s.bytes.map((byte) => `‹${hexOf(byte)}›`).join("")))
+    .join("");
+  return text.length > 80 ? `…${text.slice(-80)}` : text;
+}
+
+function rangesText(ranges) {
+  return ranges ? ranges.toUpperCase().replaceAll("-", "–").split(" ").join(", ") : "none";
+}
+
+const bitsView = (byte) => {
+  const bits = byte.toString(2).padStart(8, "0");
+  const cut = markerBits(byte);
+  return element("code", { class: "bits" }, element("span", { class: "marker" }, bits.slice(0, cut)), bits.slice(cut));
+};
+
+// -- small parts ---------------------------------------------------------------------------------------------
+
+function facts(pairs) {
+  return element("dl", { class: "facts" }, pairs.filter(([, value]) => value !== null && value !== "" && value !== undefined).map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value))));
+}
+
+function chip(kind, cause, count) {
+  const state = NEWS.has(cause) ? "news" : DEATHS.has(kind) ? "dead" : "found level2";
+  const glyph = NEWS.has(cause) ? "▲ " : DEATHS.has(kind) ? "✕ " : "";
+  return element("span", { class: `chip ${state}`, title: `${KINDS[kind] || kind}; ${CAUSES[cause] || cause}` }, `${glyph}${kind} ${cause} ${short(count)}`);
+}
+
+function table(name, heads, rows) {
+  return element(
+    "div",
+    { class: "scroll", role: "region", tabindex: "0", "aria-label": name },
+    element(
+      "table",
+      { class: "list" },
+      element("caption", { class: "hidden" }, name),
+      element("thead", {}, element("tr", {}, heads.map((head) => element("th", { scope: "col" }, head)))),
+      element("tbody", {}, rows),
+    ),
+  );
+}
+
+function trail(...steps) {
+  const list = [["Overview", filterAddress(), { "data-back": true }], ...steps];
+  return element(
+    "nav",
+    { "aria-label": "Where you are", class: "trail" },
+    element("ol", {}, list.map(([text, href, more]) => element("li", {}, href ? element("a", { href, ...more }, text) : element("span", { "aria-current": "page" }, text)))),
+  );
+}
+
+function changeLine(change) {
+  const words = `became-${change.what.replaceAll(" ", "-")}`;
+  const samples = change.samples.map(([sign, where, detail]) => {
+    const [output, token] = [bytesOf(where), bytesOf(detail)];
+    return element("li", {}, sign === "+" ? "added: " : "gone: ", bytesView([...output, ...token], output.length));
+  });
+  return element(
+    "li",
+    {},
+    element("span", { class: `state ${words}` }, change.what),
+    " ",
+    change.subject ? element("a", { class: "plain", href: address(change.build, change.subject) }, visible(change.subject)) : "the whole build",
+    change.kind ? element("span", {}, " ", element("code", {}, change.kind), " ", element("span", { class: "soft" }, change.cause)) : "",
+    change.earlier ? element("span", { class: "soft" }, ` against ${change.earlier}`) : "",
+    change.added ? `, +${change.added.toLocaleString("en")}` : "",
+    change.removed ? `, −${change.removed.toLocaleString("en")}` : "",
+    change.reason ? `: ${change.reason}` : "",
+    samples.length ? element("ul", { class: "samples" }, samples) : "",
+  );
+}
+
+// -- a build -------------------------------------------------------------------------------------------------
+
+function buildPage(index) {
+  const build = DATA.builds[index];
+  const affected = [...DATA.grammars.keys()].filter((grammar) => judge(index, grammar).count);
+  const quiet = [...DATA.grammars.keys()].filter((grammar) => outcomeOf(index, grammar) && !judge(index, grammar).count);
+  const position = SHOWN_BUILDS.indexOf(index);
+  const step = (offset, text, rel) => {
+    const other = DATA.builds[SHOWN_BUILDS[position + offset]];
+    return other ? element("a", { class: "button", rel, href: address(other.id) }, text, element("span", { class: "soft" }, ` ${label(other)}`)) : "";
+  };
+  return [
+    trail([build.id, ""]),
+    element("h1", { tabindex: "-1" }, build.id),
+    element("p", { class: "steps" }, step(1, "← older", "prev"), step(-1, "newer →", "next")),
+    build.tested ? "" : element("p", { class: "banner" }, element("strong", {}, "? Untestable: "), `${build.reason}. Nothing is known of this build.`),
+    build.placed ? "" : element("p", { class: "banner" }, "Not part of the history: ", build.patch ? `patched with ${build.patch}.` : "it has no date."),
+    facts([
+      ["Upstream commit", build.commit ? element("code", {}, build.commit.slice(0, 12)) : ""],
+      ["Build number", build.number ? `b${build.number}` : ""],
+      [build.date_of === "upload" ? "Uploaded" : "Committed", build.date],
+      ["Source sha256", build.source ? element("code", { title: build.source }, build.source.slice(0, 16)) : ""],
+      ["Audit version", element("code", {}, build.audit_version)],
+      ["Watches", element("ul", { class: "inline" }, DATA.watches.filter((watch) => watch.verdicts[build.id]).map((watch) => element("li", {}, element("code", {}, watch.name), ` ${watch.verdicts[build.id]}`)))],
+    ]),
+    ...(build.changes.length
+      ? [
+          element("h2", {}, build.earlier ? `What changed since ${build.earlier}` : "What changed"),
+          element("ul", { class: "changes" }, build.changes.map(changeLine)),
+          build.changes_omitted ? element("p", { class: "soft" }, `and ${plural(build.changes_omitted, "change")} more.`) : "",
+        ]
+      : []),
+    ...(affected.length
+      ? [
+          element("h2", {}, `${plural(affected.length, "grammar")} with deviations`),
+          table("Grammars with deviations", ["Grammar", "Deviations", "Kinds and causes"], affected.map((grammar) => {
+            const outcome = outcomeOf(index, grammar);
+            return element(
+              "tr",
+              {},
+              element("th", { scope: "row" }, element("a", { href: address(build.id, DATA.grammars[grammar].name) }, visible(DATA.grammars[grammar].name))),
+              element("td", { class: "num" }, judge(index, grammar).count.toLocaleString("en")),
+              element("td", {}, element("span", { class: "chips" }, outcome.counts.map(([kind, cause, , count]) => chip(kind, cause, count)))),
+            );
+          })),
+        ]
+      : []),
+    ...(quiet.length
+      ? [
+          element("h2", {}, `${plural(quiet.length, "grammar")} without`),
+          element("ul", { class: "inline dots" }, quiet.map((grammar) => element("li", {}, element("a", { href: address(build.id, DATA.grammars[grammar].name), title: judge(index, grammar).words }, visible(DATA.grammars[grammar].name))))),
+        ]
+      : []),
+    ...(build.controls.length
+      ? [
+          element("h2", {}, "Controls"),
+          element("ul", { class: "changes" }, build.controls.map((number) => {
+            const [name, passed, detail] = DATA.controls[number];
+            return element("li", {}, element("span", { class: `state ${passed ? "absent" : "present"}` }, passed ? "✓ passed" : "✕ failed"), ` ${name}: `, element("span", { class: "soft" }, detail));
+          })),
+        ]
+      : []),
+  ];
+}
+
+// -- a grammar on a build ------------------------------------------------------------------------------------
+
+function acrossBuilds(index, grammar, prefix) {
+  const runs = neighbours(SHOWN_BUILDS, (build) => (DATA.builds[build].tested ? DATA.builds[build].cells[grammar] : `? ${DATA.builds[build].reason}`));
+  return element(
+    "nav",
+    { class: "across", "aria-label": "The same grammar on other builds" },
+    element("ul", {}, runs.map(({ items }) => {
+      const found = judge(items[0], grammar);
+      const here = items.includes(index);
+      const [newest, oldest] = [DATA.builds[items[0]], DATA.builds[items.at(-1)]];
+      const name = items.length > 1 ? `${label(newest)} … ${label(oldest)} (${items.length})` : label(newest);
+      return element(
+        "li",
+        {},
+        element(
+          "a",
+          { href: address(newest.id, DATA.grammars[grammar].name, ...(prefix === null ? [] : [prefix || START])), "aria-current": here ? "true" : null, title: found.words },
+          element("span", { class: `chip ${found.state}${found.level ? ` level${found.level}` : ""}` }, found.glyph, found.count ? `${found.glyph ? " " : ""}${short(found.count)}` : ""),
+          ` ${name}`,
+        ),
+      );
+    })),
+  );
+}
+
+function grammarPage(index, grammar) {
+  const build = DATA.builds[index];
+  const name = DATA.grammars[grammar].name;
+  const outcome = outcomeOf(index, grammar);
+  const head = [trail([build.id, address(build.id)], [visible(name), ""]), element("h1", { tabindex: "-1" }, visible(name), element("span", { class: "of" }, ` on ${build.id}`)), acrossBuilds(index, grammar, null)];
+  if (!outcome) return [...head, element("p", { class: "banner" }, build.tested ? "This build was not audited with this grammar." : `Untestable: ${build.reason}.`)];
+  const found = outcome.deviations.map(deviationOf);
+  const places = Map.groupBy ? Map.groupBy(found, (d) => d.prefix) : grouped(found);
+  const coverage = outcome.positions ? `${outcome.reached} of ${outcome.positions} positions of the grammar reached` : "";
+  return [
+    ...head,
+    outcome.status === "complete" ? "" : element("p", { class: "banner" }, element("strong", {}, "? Untestable: "), outcome.reason),
+    element("p", { class: "chips" }, outcome.counts.map(([kind, cause, , count]) => chip(kind, cause, count))),
+    element("pre", { class: "grammar", tabindex: "0", "aria-label": "The grammar" }, element("code", {}, shownText(DATA.texts[outcome.text]))),
+    facts([
+      ["Compared", outcome.status === "complete" ? plural(outcome.states, "state") : ""],
+      ["How far", !outcome.states ? "" : outcome.exhaustive ? "exhaustive: every state reachable at a token boundary, a proof for this vocabulary and build" : `${plural(outcome.left, "state")} seen and left${outcome.bound ? `; stopped by: ${outcome.bound}` : ""}`],
+      ["Coverage", coverage],
+      ["Tokens right at the start", outcome.start_tokens === null ? "" : outcome.start_tokens.toLocaleString("en")],
+    ]),
+    outcome.notes.length ? element("ul", { class: "notes" }, outcome.notes.map((note) => element("li", {}, note))) : "",
+    ...(found.length
+      ? [
+          element("h2", {}, plural(places.size, "place"), " where it deviates"),
+          table("Places where it deviates", ["Output so far", "As text", "What is wrong", "Leads to"], [...places].map(([prefix, here]) => placeRow(build, name, prefix, here))),
+        ]
+      : outcome.status === "complete" && !outcome.omitted
+        ? [element("p", { class: "good" }, element("span", { class: "state absent" }, outcome.states ? "✓ no deviation" : "○ read as it should be"), ` ${judge(index, grammar).words}.`)]
+        : []),
+    outcome.omitted ? element("p", { class: "soft" }, `${plural(outcome.omitted, "more place and kind")} counted above and not described here, to keep this page small; data/${build.id}/ has them.`) : "",
+  ];
+}
+
+function grouped(deviations) {
+  const groups = new Map();
+  for (const deviation of deviations) groups.set(deviation.prefix, [...(groups.get(deviation.prefix) || []), deviation]);
+  return groups;
+}
+
+// Line ends and tabs are obeyed, every other control is named.
+const shownText = (text) => text.replace(/[^\n\t]+/g, visible);
+
+function placeRow(build, name, prefix, here) {
+  const bytes = bytesOf(prefix);
+  const outcomes = distinct(here.map((deviation) => (deviation.escape ? escapeWords(deviation.escape) : deviation.detail)).filter(Boolean));
+  return element(
+    "tr",
+    {},
+    element("th", { scope: "row" }, element("a", { class: "plain", href: address(build.id, name, prefix || START) }, bytesView(bytes))),
+    element("td", { class: "text" }, textOf(bytes)),
+    element("td", {}, element("span", { class: "chips" }, here.map((deviation) => chip(deviation.kind, deviation.cause, Math.max(1, deviation.count))))),
+    element("td", { class: "soft" }, outcomes.join("; ")),
+  );
+}
+
+function escapeWords([outcome, , , wellFormed]) {
+  switch (outcome) {
+    case "end-of-generation":
+      return wellFormed ? "reported complete, not in the language" : "reported complete, ill-formed UTF-8";
+    case "dead-end":
+      return "a dead end: every continuation is refused";
+    case "viable-again":
+      return "output that is viable again";
+    default:
+      return "not followed to its end (bound reached)";
+  }
+}
+
+// -- a place -------------------------------------------------------------------------------------------------
+
+function placePage(index, grammar, prefix) {
+  const build = DATA.builds[index];
+  const name = DATA.grammars[grammar].name;
+  const outcome = outcomeOf(index, grammar);
+  const here = (outcome ? outcome.deviations : []).map(deviationOf).filter((deviation) => deviation.prefix === prefix);
+  const bytes = bytesOf(prefix);
+  const place = bytes.length ? hexLine(bytes.slice(-12)) : "start";
+  const head = [
+    trail([build.id, address(build.id)], [visible(name), address(build.id, name)], [`${bytes.length > 12 ? "… " : ""}${place}`, ""]),
+    element("h1", { tabindex: "-1" }, bytes.length ? "After " : "At the start", bytes.length ? bytesView(bytes) : "", element("span", { class: "of" }, ` in ${visible(name)} on ${build.id}`)),
+    acrossBuilds(index, grammar, prefix),
+  ];
+  if (!here.length) return [...head, element("p", { class: "banner" }, outcome?.omitted ? "If this build deviates here, this page does not describe it (see its limits); data/ does." : "No deviation is recorded at this place.")];
+  const right = DATA.right[outcome.text]?.[prefix];
+  const standingHere = here.some((deviation) => AT_A_PLACE.has(deviation.kind));
+  return [
+    ...head,
+    standingHere
+      ? facts([
+          ["The output stands", standing(bytes)],
+          ["As text", bytes.length ? element("span", { class: "text" }, textOf(bytes)) : ""],
+          ["Right next bytes", !right ? "" : right[2] ? element("span", {}, element("code", {}, rangesText(right[0])), " by the oracle") : "none: no string of the grammar begins with this output"],
+          ["May the output end here", right ? (right[1] ? "yes" : "no") : ""],
+          ["Token ids so far", here[0].path.length ? element("code", {}, here[0].path.join(" ")) : ""],
+        ])
+      : "",
+    ...here.map((deviation) => deviationSection(deviation, bytes)),
+    element("details", { class: "source" }, element("summary", {}, "The grammar"), element("pre", { class: "grammar", tabindex: "0", "aria-label": "The grammar" }, element("code", {}, shownText(DATA.texts[outcome.text])))),
+  ];
+}
+
+function deviationSection(deviation, prefix) {
+  const news = NEWS.has(deviation.cause);
+  const section = element(
+    "section",
+    { class: "deviation" },
+    element("h2", {}, news ? "▲ " : "", element("code", {}, deviation.kind), " ", deviation.cause, deviation.count ? element("span", { class: "of" }, ` ${plural(deviation.count, "token")}`) : ""),
+    element("p", {}, `${capital(KINDS[deviation.kind] || "a deviation")}: ${CAUSES[deviation.cause] || deviation.cause}.`, deviation.mid ? " It belongs to the matching of partial code points (llama_grammar_match_partial_char)." : ""),
+  );
+  if (deviation.detail) section.append(element("p", {}, "Seen: ", element("code", {}, visible(deviation.detail))));
+  if (deviation.kind === "EOS_UNSOUND" && prefix.length) section.append(bytesTable("The output that is reported complete", prefix, prefix.length, deviation.path));
+  if (deviation.count) section.append(tokensTable(deviation, prefix));
+  if (deviation.escape) section.append(...escapeView(deviation.escape, prefix));
+  return section;
+}
+
+const capital = (text) => text[0].toUpperCase() + text.slice(1);
+
+function tokensTable(deviation, prefix) {
+  const masked = deviation.kind === "OVER_RESTRICTIVE";
+  const rows = deviation.tokens.map((token, position) => {
+    const own = bytesOf(token);
+    const output = [...prefix, ...own];
+    const why = masked ? `then ${standing(output)}` : ruleBroken(output) || "Well-formed, and no string of the grammar begins so.";
+    return element(
+      "tr",
+      {},
+      element("td", { class: "num" }, deviation.ids[position] ?? ""),
+      element("th", { scope: "row" }, bytesView(output, prefix.length)),
+      element("td", { class: "text" }, textOf(output)),
+      element("td", { class: "why" }, why),
+    );
+  });
+  const rest = deviation.count - deviation.tokens.length;
+  return element(
+    "div",
+    {},
+    table(masked ? "Tokens that are masked" : "Tokens that are allowed", ["Token", "Output and token", "As text", masked ? "With it the output stands" : "Which rule it breaks"], rows),
+    rest > 0 ? element("p", { class: "soft" }, `The first ${deviation.tokens.length} of ${plural(deviation.count, "token")}; data/ has them all.`) : "",
+  );
+}
+
+function escapeView(escape, prefix) {
+  const [outcome, output, path, , explored] = escape;
+  const bytes = bytesOf(output);
+  const end = outcome === "end-of-generation" ? " There the build allows end of generation." : "";
+  return [
+    element("h3", {}, "Following only what the build allows"),
+    element("p", {}, `It leads to ${outcome === "end-of-generation" ? "an output that is " : ""}${escapeWords(escape)}.${end} `, element("span", { class: "soft" }, `${plural(explored, "state")} asked for.`)),
+    bytesTable("The way, byte by byte", bytes, prefix.length, path ? path.split(" ") : []),
+  ];
+}
+
+// Bytes one a row: bits, role, and where they stop being UTF-8.
+function bytesTable(name, bytes, from, path) {
+  const broken = scan(bytes);
+  const all = sequences(bytes);
+  const first = Math.max(0, Math.min(from, broken.offence ? broken.offset : from) - 12);
+  const rows = [];
+  if (first) rows.push(element("tr", {}, element("td", { colspan: "5", class: "soft" }, `${plural(first, "byte")} before`)));
+  for (const sequence of all) {
+    sequence.bytes.forEach((byte, index) => {
+      const at = sequence.start + index;
+      if (at < first) return;
+      const last = index === sequence.bytes.length - 1;
+      const spells = !last || sequence.length < 2 || sequence.value === null ? "" : sequence.well ? `= ${characterName(sequence.value)}` : `bits spell ${characterName(sequence.value)}${isScalar(sequence.value) ? `, written ${hexLine(encode(sequence.value))}` : ""}`;
+      const fault = broken.offence && at === broken.offset;
+      rows.push(
+        element(
+          "tr",
+          { class: at < from ? "before" : null },
+          element("td", { class: "num" }, String(at + 1)),
+          element("th", { scope: "row" }, element("span", { class: `byte ${byte < 0x80 ? "ascii" : index ? "continuation" : "lead"}${fault ? " offence" : ""}` }, hexOf(byte))),
+          element("td", {}, bitsView(byte)),
+          element("td", {}, byteRole(sequence, index), spells ? element("span", { class: "spells" }, ` ${spells}`) : ""),
+          element("td", { class: "why" }, fault ? element("strong", {}, `✕ ${broken.offence}: `) : "", fault ? ruleBroken(bytes) : ""),
+        ),
+      );
+    });
+  }
+  return element(
+    "div",
+    {},
+    table(name, ["#", "Byte", "Bits", "What it is", "Where it breaks"], rows),
+    path.length ? element("p", { class: "soft small" }, "Token ids: ", element("code", {}, path.join(" "))) : "",
+  );
+}
