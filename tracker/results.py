@@ -178,6 +178,11 @@ class SubjectResult(Model):
         """The subject's findings, in a fixed order."""
         raise NotImplementedError
 
+    @property
+    def asked(self) -> bool:
+        """Whether the build was asked about it at all."""
+        return True
+
     def places(self) -> frozenset[str] | None:
         """The places (``Finding.where``) that were looked at, or None when it was all there are.
 
@@ -229,6 +234,11 @@ class GrammarResult(SubjectResult):
     def findings(self) -> Sequence[Finding]:
         """The deviations."""
         return self.deviations
+
+    @property
+    def asked(self) -> bool:
+        """False for a grammar that only the oracle is controlled with."""
+        return bool(self.states or self.exhaustive or self.deviations)
 
     def places(self) -> frozenset[str] | None:
         """The outputs before the states that were compared; None for all of them, or when not kept."""

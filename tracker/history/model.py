@@ -53,6 +53,7 @@ class SubjectSummary:
     name: str
     sha256: str
     complete: bool
+    asked: bool
     reason: str
     digests: Mapping[Strand, str]
     atoms: Mapping[Strand, int]
@@ -189,6 +190,7 @@ def _subject(subject: SubjectResult) -> SubjectSummary:
         name=subject.name,
         sha256=subject.sha256,
         complete=subject.status == "complete",
+        asked=subject.asked,
         reason=" ".join((subject.reason or "").split()),
         digests=digests,
         atoms=dict(atoms),
