@@ -13,14 +13,16 @@ import os
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from tracker.bisect.search import Verdict
 from tracker.build import Build
 from tracker.errors import UsageError
-from tracker.libllama.client import GrammarRejected, LibllamaClient, Limits, WorkerDied
+from tracker.libllama.client import GrammarRejected, LibllamaClient, Limits, RequestRefused, WorkerDied
 
 _LONGEST_DETAIL = 300
+_LIMITS = Limits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +76,13 @@ class Accepted:
     """Whether a build accepts a grammar's text at all.
 
     A build that dies over the text neither accepts nor refuses it; ask for that death with ``--kind``.
+    ``vocabulary`` is any that the build can load: token names in a grammar are looked up in it.
     """
 
     name: str
     grammar: str
-    limits: Limits = Limits()  # noqa: RUF009 - frozen
+    vocabulary: Path
+    limits: Limits = _LIMITS
 
     @property
     def text(self) -> str:
@@ -97,7 +101,7 @@ class Accepted:
 
     def ask(self, build: Build) -> Reply:
         """See ``Question``."""
-        with LibllamaClient(build, None, self.limits) as client:
+        with LibllamaClient(build, self.vocabulary, self.limits) as client:
             try:
                 if client.grammar_accepted(self.grammar):
                     return Reply(Verdict.PRESENT)
@@ -106,6 +110,8 @@ class Accepted:
                 return untestable(
                     f"{death.kind}: {death.detail or death}; ask for it with --kind {death.kind}"
                 )
+            except RequestRefused as error:
+                return untestable(str(error))
 
 
 def _reason(client: LibllamaClient, grammar: str) -> str:

@@ -184,7 +184,7 @@ def _of_grammar(
     if accepts:
         if kinds or causes or at is not None:
             raise UsageError("bisect: --accepts asks for no deviation: leave out --kind, --cause and --at")
-        return Accepted(path.name, entry.text)
+        return Accepted(path.name, entry.text, load_vocabulary(cache).path)
     if at is not None:
         try:
             output = bytes.fromhex(at)
