@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, assert_never
 
 from pydantic import ValidationError
 
@@ -44,6 +44,15 @@ def document_type(audit: AuditName) -> type[Document]:
     match audit:
         case AuditName.GRAMMAR:
             return GrammarDocument
+        case AuditName.SAMPLER:
+            # Here, since only who has such results needs what stands behind it.
+            from tracker.audits.sampler.model import SamplerDocument
+
+            return SamplerDocument
+        case AuditName.GGUF:
+            from tracker.audits.gguf.model import GgufDocument
+
+            return GgufDocument
         case _:
             raise StoreError(
                 f"{audit}: this version of llama-tracker stores no such results: use a newer one"

@@ -1,0 +1,224 @@
+"""What the page of a build shows, taken from its documents and the history. Pure.
+
+It chooses, groups and counts; the words and the layout are the template's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tracker.history import Change, Entry, Strand, Transition
+from tracker.render import words
+from tracker.render.cases import Case, case_of, smallest_case, strand_of
+from tracker.results import (
+    NEWS,
+    AuditName,
+    BuildIdentity,
+    Deviation,
+    Document,
+    Finding,
+    GrammarDocument,
+    GrammarResult,
+    SubjectResult,
+)
+from tracker.watches import Verdict, WatchPoint, verdict_word
+
+MAX_CHANGES = 60
+MAX_OTHER_CASES = 12
+
+
+@dataclass(frozen=True, slots=True)
+class FindingRow:
+    """The findings of one subject that share kind, cause and whether they lie inside a code point."""
+
+    subject: str
+    kind: str
+    cause: str
+    mid_code_point: bool
+    places: int
+    atoms: int
+    where: str
+    example: str
+    examples_left: int
+    news: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WatchLine:
+    """A watch's verdict on this build."""
+
+    name: str
+    word: str
+    verdict: Verdict
+    transition: str
+    earlier: str
+
+
+@dataclass(frozen=True, slots=True)
+class AuditPart:
+    """One audit of the build; ``rows`` are empty unless the result can be trusted."""
+
+    document: Document
+    reason: str
+    rows: tuple[FindingRow, ...]
+    untested: tuple[SubjectResult, ...]
+    changes: tuple[Change, ...]
+    changes_left: int
+    earlier: str
+
+
+@dataclass(frozen=True, slots=True)
+class GrammarPart:
+    """What only the grammar audit has."""
+
+    document: GrammarDocument
+    clean: int
+    affected: int
+    asked: tuple[GrammarResult, ...]
+    states: int
+    exhaustive: int
+    places: int
+    atoms: int
+    case: Case | None
+    others: tuple[Case, ...]
+    others_left: int
+    with_notes: tuple[GrammarResult, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BuildView:
+    """Everything on the page of a build. ``note`` is the configuration's word about the release."""
+
+    build: BuildIdentity
+    note: str
+    watches: tuple[WatchLine, ...]
+    parts: tuple[AuditPart, ...]
+    grammar: GrammarPart | None
+
+
+def build_view(
+    documents: Sequence[Document],
+    entries: Mapping[AuditName, Entry],
+    points: Sequence[tuple[str, WatchPoint]],
+    note: str = "",
+) -> BuildView:
+    """The view of a build.
+
+    Args:
+        documents: its documents, one an audit; at least one.
+        entries: its places in the histories; missing for a build that has none.
+        points: name and point of each watch that has one here.
+        note: about the release, from the configuration.
+    """
+    grammar = next((d for d in documents if isinstance(d, GrammarDocument) and d.trustworthy), None)
+    return BuildView(
+        build=documents[0].build,
+        note=note,
+        watches=tuple([_watch_line(name, point) for name, point in points]),
+        parts=tuple([_part(document, entries.get(document.audit)) for document in documents]),
+        grammar=_grammar_part(grammar) if grammar else None,
+    )
+
+
+def _watch_line(name: str, point: WatchPoint) -> WatchLine:
+    transition = str(point.transition or "")
+    return WatchLine(name, verdict_word(point.verdict), point.verdict, transition, point.earlier)
+
+
+def _part(document: Document, entry: Entry | None) -> AuditPart:
+    failed = next((c for c in document.controls if not c.passed), None)
+    reason = document.reason or (f"control {failed.name} failed: {failed.detail}" if failed else "")
+    if not document.trustworthy and not reason:
+        reason = "no control was run"
+    changes = [c for c in entry.changes if c.transition is not Transition.UNTESTABLE] if entry else []
+    trusted = document.trustworthy
+    return AuditPart(
+        document=document,
+        reason="" if trusted else reason,
+        rows=tuple(finding_rows(document.subjects)) if trusted else (),
+        untested=tuple(s for s in document.subjects if s.status != "complete") if trusted else (),
+        changes=tuple(changes[:MAX_CHANGES]),
+        changes_left=max(0, len(changes) - MAX_CHANGES),
+        earlier=entry.earlier if entry else "",
+    )
+
+
+def finding_rows(
+    subjects: Sequence[SubjectResult], selected: Callable[[Strand], bool] = lambda _: True
+) -> list[FindingRow]:
+    """Findings by subject, kind and cause: news first, then in the order of the subjects."""
+    rows: list[FindingRow] = []
+    for subject in subjects:
+        groups: dict[tuple[str, str, bool], list[Finding]] = {}
+        for finding in subject.findings():
+            key = (str(finding.kind), finding.cause, finding.mid_code_point)
+            groups.setdefault(key, []).append(finding)
+        for (kind, cause, mid), found in sorted(groups.items()):
+            if not selected(Strand(subject.name, subject.sha256, kind, cause, mid)):
+                continue
+            example = min(found, key=lambda f: (len(f.where()), f.where()))
+            details = list(example.details())
+            rows.append(
+                FindingRow(
+                    subject=subject.name,
+                    kind=kind,
+                    cause=cause,
+                    mid_code_point=mid,
+                    places=len({f.where() for f in found}),
+                    atoms=sum(len(f.details()) for f in found),
+                    where=example.where(),
+                    example=min(details, key=lambda d: (len(d), d)),
+                    examples_left=len(details) - 1,
+                    news=cause in NEWS,
+                )
+            )
+    return sorted(rows, key=lambda row: not row.news)
+
+
+def _grammar_part(document: GrammarDocument) -> GrammarPart:
+    asked = [g for g in document.grammars if g.status == "complete" and g.states]
+    affected = [g for g in document.grammars if g.deviations]
+    case = smallest_case(document.grammars)
+    others = _other_cases(document.grammars, case)
+    return GrammarPart(
+        document=document,
+        clean=sum(not g.deviations for g in asked),
+        affected=len(affected),
+        asked=tuple(asked),
+        states=sum(g.states for g in asked),
+        exhaustive=sum(g.exhaustive for g in asked),
+        places=sum(len({d.prefix for d in g.deviations}) for g in affected),
+        atoms=sum(len(d.details()) for g in affected for d in g.deviations),
+        case=case,
+        others=tuple(others[:MAX_OTHER_CASES]),
+        others_left=max(0, len(others) - MAX_OTHER_CASES),
+        with_notes=tuple(g for g in document.grammars if g.notes),
+    )
+
+
+def _other_cases(grammars: Sequence[GrammarResult], first: Case | None) -> list[Case]:
+    """The smallest case of each kind and cause that the first one does not show."""
+    smallest: dict[tuple[str, str], tuple[tuple[int, int, str, str], GrammarResult, Deviation]] = {}
+    for grammar in grammars:
+        for deviation in grammar.deviations:
+            strand = strand_of(grammar, deviation)
+            size = (len(grammar.text), len(deviation.prefix), grammar.name, deviation.prefix)
+            key = (strand.kind, strand.cause)
+            if key not in smallest or size < smallest[key][0]:
+                smallest[key] = (size, grammar, deviation)
+    if first is not None:
+        smallest.pop((str(first.deviation.kind), first.deviation.cause), None)
+    order = sorted(smallest.items(), key=lambda item: (item[0][1] not in NEWS, item[0]))
+    return [case_of(grammar, deviation) for _, (_, grammar, deviation) in order]
+
+
+def reproducer_file(grammar: GrammarResult) -> str:
+    """What the commands on a page call the file of a grammar."""
+    return f"{grammar.name}.gbnf" if grammar.name.replace("-", "").isalnum() else "grammar.gbnf"
+
+
+def title_of(build: BuildIdentity) -> str:
+    """The heading of a build's page."""
+    upstream = f"b{build.build_number}" if build.build_number is not None else (build.commit or "")[:12]
+    return words.name_of(build) + (f" (llama.cpp {upstream})" if upstream else "")

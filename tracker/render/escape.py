@@ -1,0 +1,77 @@
+"""Data made harmless for markdown: code spans, fences and prose that cannot become anything else.
+
+Bytes, grammar texts, names and reasons are data. GitHub resolves mentions, references and links everywhere
+but in code, so data stands in code where it can. The functions know markdown and nothing of what they quote.
+Their results are safe in a paragraph; those of one line are also safe in a table's cell.
+"""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import quote
+
+MAX_SHOWN_BYTES = 24
+"""Bytes that are written out before the rest is counted."""
+
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
+    "\ufff9-\ufffb\ud800-\udfff]|[\U000e0000-\U000e0fff]"
+)
+_PLAIN = re.compile(r"[A-Za-z0-9.,:;=+/()'%!?_-](?:[A-Za-z0-9 .,:;=+/()'%!?_-]*[A-Za-z0-9.,:;=+/()'%!?_-])?")
+_MARKUP = re.compile(r"[^A-Za-z0-9\s.,;:'%()/+=?!_\u0080-\U0010ffff-]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
+_AUTOLINK = re.compile(r"(?i)(?:\b(?:https?|ftp|mailto|xmpp):|\bwww\.|\bgh-(?=\d))")
+_BLOCK_START = re.compile(r"^(?:([-+=])|(\d{1,9})(?=[.)](?: |$)))")
+_JOINER = "\u2060"
+"""A mark of no width: between two characters it keeps them from being one word."""
+
+
+def visible(text: str) -> str:
+    """The text with each character that shows nothing, turns the line or has no encoding as U+FFFD."""
+    return _UNSEEN.sub("\ufffd", text.replace("\r\n", "\n"))
+
+
+def is_visible(text: str) -> bool:
+    """Whether a text can be shown, and copied from where it is shown, without a change."""
+    return visible(text) == text
+
+
+def code(text: str) -> str:
+    """The text as one line of inline code; space at the ends and in runs is not kept."""
+    line = " ".join(visible(text).split())
+    return f"`{line}`" if _PLAIN.fullmatch(line) else f"<code>{_entities(line)}</code>"
+
+
+def fence(text: str, language: str = "") -> str:
+    """The text as a block of code, with a fence longer than any run of backticks in it."""
+    shown = visible(text).removesuffix("\n")
+    ticks = "`" * max(3, 1 + max(map(len, re.findall(r"`+", shown)), default=0))
+    return f"{ticks}{language}\n{shown}\n{ticks}"
+
+
+def prose(text: str) -> str:
+    """The text as one line of prose in which nothing is markup, a mention, a reference or a link."""
+    line = " ".join(visible(text).split())
+    line = _AUTOLINK.sub(lambda found: f"{found[0][:-1]}{_JOINER}{found[0][-1]}{_JOINER}", line)
+    line = re.sub(r"[@#]", lambda found: found[0] + _JOINER, line)
+    return _BLOCK_START.sub(_no_block, _entities(line))
+
+
+def _no_block(found: re.Match[str]) -> str:
+    # These would begin a list or underline a heading at the start of a line.
+    return f"&#{ord(found[1])};" if found[1] else f"{found[2]}{_JOINER}"
+
+
+def hex_bytes(text: str) -> str:
+    """Bytes given in hex, as people read them: ``F0 84``; many are cut and counted."""
+    pairs = [text[at : at + 2].upper() for at in range(0, min(len(text), 2 * MAX_SHOWN_BYTES), 2)]
+    rest = len(text) // 2 - len(pairs)
+    return code(" ".join(pairs)) + (f" and {rest:,} more bytes" if rest else "")
+
+
+def link(text: str, target: str) -> str:
+    """A link to a page of ours by relative path; the target may be any text."""
+    return f"[{prose(text)}]({quote(target, safe='/.#-_~')})"
+
+
+def _entities(text: str) -> str:
+    return _MARKUP.sub(lambda found: f"&#{ord(found[0])};", text)
