@@ -157,7 +157,7 @@ def _result(
         key=lambda finding: (finding.kind, finding.cause, finding.field),
     )
     name = f"{reader}/{seed}"
-    digest = _definition(seed)
+    digest = definition(seed)
     totals, digests = tally(name, digest, deviations)
     return GgufResult(
         name=name,
@@ -172,7 +172,7 @@ def _result(
     )
 
 
-def _definition(seed: str) -> str:
+def definition(seed: str) -> str:
     """sha256 of what the files of a subject are made from."""
     parts = [case.data for case in cases().values()] if seed == CASES else [seeds()[seed].data]
     return hashlib.sha256(b"".join(parts)).hexdigest()

@@ -1,7 +1,7 @@
 """Files that no honest writer makes, each derived from a seed and nameable: the same name, the same bytes.
 
-Besides cases, three families: every strict truncation; boundary values of 4 and 8 bytes at every offset of the
-directory; and random multi-mutations from a number. It does not know what readers make of them.
+Besides cases, three families: every strict truncation; boundary values of 4 and 8 bytes at every offset of
+the directory; and random multi-mutations from a number. It does not know what readers make of them.
 """
 
 from __future__ import annotations
