@@ -35,8 +35,11 @@ __all__ = [
     "WorkerDied",
 ]
 
+_LOADING = Limits(cpu_seconds=60, wall_seconds=300)
+"""For starting a child, which takes a second, or more on a busy machine; it is not what is under audit."""
 _SIGNALS_FROM_OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 _PARSE_ERROR = re.compile(r"^\w+: error parsing grammar: (.*)$", re.MULTILINE)
+_LOAD = "load"
 _PATHS = {"library", "declarations", "vocabulary"}
 
 
@@ -211,7 +214,8 @@ class LibllamaClient:
         child = self._running_child()
         request = f"{self._build.id}: {handler} {_described(header, payload)}"
         try:
-            answer, body = child.ask(handler, header, payload, self._limits)
+            limits = _LOADING if handler == _LOAD else self._limits
+            answer, body = child.ask(handler, header, payload, limits)
         except ChildDied as death:
             self._child = None
             raise WorkerDied(death.kind, death.signal, death.detail, request) from None
@@ -233,7 +237,7 @@ class LibllamaClient:
                 "vocabulary": vocabulary,
             }
             try:
-                self._ask("load", setup, b"")
+                self._ask(_LOAD, setup, b"")
             except RequestRefused:
                 self.close()
                 raise
