@@ -11,15 +11,14 @@ import traceback
 from collections.abc import Sequence
 from typing import Annotated
 
-import click
 import typer
 
 from tracker import __version__
-from tracker.cli import audit, builds, check, control
+from tracker.cli import actions, audit, bisect, builds, check, control, notify, sampler
 from tracker.cli.output import OUTPUT
 from tracker.errors import ExitCode, TrackerError
 
-COMMANDS = (audit, check, control, builds)
+COMMANDS = (audit, check, control, sampler, bisect, notify, actions, builds)
 
 app = typer.Typer(
     name="llama-tracker",
@@ -63,17 +62,9 @@ def run(arguments: Sequence[str]) -> int:
     OUTPUT.quiet = OUTPUT.verbose = False
     try:
         return int(app(list(arguments), standalone_mode=False) or 0)
-    except click.exceptions.Exit as leaving:
+    except typer.Exit as leaving:
         return leaving.exit_code
-    except click.exceptions.NoArgsIsHelpError as empty:
-        OUTPUT.problem(empty.format_message())
-        return ExitCode.USAGE
-    except click.ClickException as mistake:
-        context = getattr(mistake, "ctx", None)
-        hint = f" (see '{context.command_path} --help')" if context else ""
-        OUTPUT.problem(f"llama-tracker: {' '.join(mistake.format_message().split())}{hint}")
-        return ExitCode.USAGE
-    except (click.Abort, KeyboardInterrupt):
+    except (typer.Abort, KeyboardInterrupt):
         OUTPUT.problem("llama-tracker: interrupted: what was finished is kept, run it again to go on")
         return 130
     except TrackerError as error:
@@ -84,11 +75,30 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return 141
-    except Exception as bug:
+    except Exception as error:
+        mistake = _usage_mistake(error)
+        if mistake is not None:
+            if mistake:
+                OUTPUT.problem(f"llama-tracker: {mistake}")
+            return ExitCode.USAGE
         if OUTPUT.verbose:
             OUTPUT.problem(traceback.format_exc())
         OUTPUT.problem(
-            f"llama-tracker: a bug in the program: {type(bug).__name__}: {bug}: run again with --verbose "
+            f"llama-tracker: a bug in the program: {type(error).__name__}: {error}: run again with --verbose "
             "and report what it prints"
         )
         return ExitCode.INTERNAL
+
+
+def _usage_mistake(error: Exception) -> str | None:
+    """The line about a wrong command line, empty when its help was printed; None for any other error.
+
+    Typer carries a copy of click in newer versions and uses the installed one in older ones, so the parser's
+    errors are known by what they offer, not by their class.
+    """
+    message = getattr(error, "format_message", None)
+    if message is None or not hasattr(error, "show"):
+        return None
+    context = getattr(error, "ctx", None)
+    line = " ".join(str(message()).split())
+    return f"{line} (see '{context.command_path} --help')" if context and line else line
