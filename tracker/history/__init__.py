@@ -7,7 +7,7 @@ its ``Summary``; the findings themselves are asked for only where two digests di
 
 from __future__ import annotations
 
-from tracker.history.compare import compare
+from tracker.history.compare import compare, compare_documents
 from tracker.history.model import (
     Change,
     Entry,
@@ -36,6 +36,7 @@ __all__ = [
     "Transition",
     "build_history",
     "compare",
+    "compare_documents",
     "evidence_of",
     "history_of",
     "in_order",

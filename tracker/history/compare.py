@@ -7,7 +7,8 @@ that had been looked at before; anything else is not comparable.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 from tracker.history.model import (
     Change,
@@ -17,17 +18,39 @@ from tracker.history.model import (
     SubjectSummary,
     Summary,
     Transition,
+    evidence_of,
+    summarise,
 )
-from tracker.results import Atom
+from tracker.results import Atom, Document
 
 _NOTHING: frozenset[Atom] = frozenset()
 
 
 def compare(old: Summary, new: Summary, evidence: EvidenceSource) -> tuple[Change, ...]:
+    """What changed from one result to another, of two builds; see ``compare_documents``."""
+    return _compare(old, new, partial(evidence, old.build.id), partial(evidence, new.build.id))
+
+
+def compare_documents(old: Document, new: Document) -> tuple[Change, ...]:
     """What changed from one result to another, by subject and strand; empty when nothing did.
+
+    The two may be results of one build.
 
     A result that is not trustworthy, or of another audit version or vocabulary, gives one change saying so.
     """
+    return _compare(summarise(old), summarise(new), _from(old), _from(new))
+
+
+def _from(document: Document) -> Callable[[str], Evidence]:
+    return lambda name: next(evidence_of(found) for found in document.subjects if found.name == name)
+
+
+def _compare(
+    old: Summary,
+    new: Summary,
+    old_evidence: Callable[[str], Evidence],
+    new_evidence: Callable[[str], Evidence],
+) -> tuple[Change, ...]:
     build, earlier = new.build.id, old.build.id
     for summary in (old, new):
         if not summary.trustworthy:
@@ -44,7 +67,8 @@ def compare(old: Summary, new: Summary, evidence: EvidenceSource) -> tuple[Chang
                 Change(transition=transition, build=build, earlier=earlier, subject=name, reason=reason)
             )
             continue
-        changes.extend(compare_subjects(before, after, earlier, build, evidence))
+        sides = partial(old_evidence, name), partial(new_evidence, name)
+        changes.extend(compare_subjects(before, after, earlier, build, *sides))
     return tuple(changes)
 
 
@@ -77,14 +101,15 @@ def compare_subjects(
     after: SubjectSummary,
     earlier: str,
     build: str,
-    evidence: EvidenceSource,
+    old_evidence: Callable[[], Evidence],
+    new_evidence: Callable[[], Evidence],
 ) -> Iterator[Change]:
     """What changed between two complete results of one subject, in the order of strands."""
     strands = before.digests.keys() | after.digests.keys()
     differing = sorted(s for s in strands if before.digests.get(s) != after.digests.get(s))
     if not differing:
         return
-    old, new = evidence(earlier, before.name), evidence(build, after.name)
+    old, new = old_evidence(), new_evidence()
     for strand in differing:
         yield _change(strand, old, new, earlier, build)
 

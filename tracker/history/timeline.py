@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 
 from tracker.history.compare import compare_subjects, difference_of_basis
 from tracker.history.model import (
@@ -131,7 +131,8 @@ class _Line:
                     reason=f"its definition is not that in {before}",
                 )
             return
-        for change in compare_subjects(seen.summary, subject, seen.build, build, self.evidence):
+        sides = partial(self.evidence, seen.build, subject.name), partial(self.evidence, build, subject.name)
+        for change in compare_subjects(seen.summary, subject, seen.build, build, *sides):
             again = change.transition is Transition.APPEARED and change.strand in seen.ever
             yield replace(change, transition=Transition.REGRESSED) if again else change
         seen.build, seen.summary = build, subject
