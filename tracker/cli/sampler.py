@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from typing import Annotated
@@ -79,7 +80,7 @@ def _print(documents: list[SamplerDocument]) -> None:
     for document in documents:
         for line in text.findings(document):
             OUTPUT.result(f"{document.build.id}: {line}")
-    for before, after in zip(documents, documents[1:], strict=False):
+    for before, after in itertools.pairwise(documents):
         if before.trustworthy and after.trustworthy:
             for line in text.changes(generation_changes(before, after)):
                 OUTPUT.result(f"{before.build.id} → {after.build.id}: {line}")

@@ -6,8 +6,10 @@ The core is `run_sampler_audit`; it asks a worker, and neither reads nor writes 
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Iterable, Sequence
 from importlib import resources
+from typing import Any
 
 from oracle.sampling import GENERATIONS, SPECIFICATIONS, Generation, to_json
 from tracker.audits.sampler import draws
@@ -50,9 +52,9 @@ _WHY_NOT = {
 }
 
 
-def audit_version(budget: Budget) -> str:
+def audit_version(budget: Budget, subjects: Sequence[str] = SUBJECTS) -> str:
     """Hash of the reference, of what is asked, and of the budget: equal versions are comparable."""
-    digest = hashlib.sha256(repr(budget).encode())
+    digest = hashlib.sha256(repr((budget, tuple(subjects))).encode())
     for package in ("oracle.sampling", "tracker.audits.sampler"):
         for source in sorted(resources.files(package).iterdir(), key=lambda entry: entry.name):
             if source.name.endswith(".py"):
@@ -64,6 +66,8 @@ def run_sampler_audit(
     client: Client,
     build: BuildIdentity,
     budget: Budget | None = None,
+    *,
+    subjects: Sequence[str] = SUBJECTS,
     progress: Progress | None = None,
 ) -> SamplerDocument:
     """Audit a build's samplers.
@@ -71,7 +75,8 @@ def run_sampler_audit(
     Args:
         client: the worker that holds the build's library; no vocabulary is needed.
         build: what the document says it is of.
-        budget: how much to ask; the default takes well under a minute.
+        budget: how much to ask; the default takes less than a minute.
+        subjects: the rows to do, of `SUBJECTS`.
         progress: told what is being done.
 
     Raises:
@@ -82,16 +87,16 @@ def run_sampler_audit(
     answer, _ = client.request("sampler.available", {"samplers": list(SPECIFICATIONS)})
     available = frozenset(answer["samplers"])
     audit = _Audit(client, budget, available)
-    for name in SUBJECTS:
+    for name in subjects:
         tell(f"sampler {name}")
         audit.ask_about(name)
     tell("frequencies")
     audit.draw()
     tell("smallest examples")
-    samplers = tuple(audit.result(name) for name in SUBJECTS)
+    samplers = tuple(audit.result(name) for name in subjects)
     tell("controls")
     return SamplerDocument(
-        audit_version=audit_version(budget),
+        audit_version=audit_version(budget, subjects),
         build=build,
         controls=tuple(audit.controls()),
         samplers=samplers,
@@ -250,7 +255,7 @@ class _Audit:
     def controls(self) -> Iterable[Control]:
         """The checks of the audit itself."""
         for mutant in MUTANTS:
-            if mutant.sampler in self.available:
+            if mutant.sampler in self.available and mutant.sampler in self.questions:
                 questions = self.questions[mutant.sampler]
                 caught = catching(mutant, questions, self.assessments[mutant.sampler].generation)
                 yield Control(
@@ -305,12 +310,25 @@ def _example(case: Case, call: int, detail: str) -> Example:
     if sum(map(len, listed)) > EXAMPLE_RUNS:
         listed = [[(f"{len(logits)} different logits", 1)] for logits in case.inputs]
     return Example(
-        chain=tuple(to_json(specification) for specification in case.chain),
+        chain=tuple(_writable(to_json(specification)) for specification in case.chain),
         in_chain=not case.bare,
         inputs=tuple(tuple(run) for run in listed),
         calls=tuple(in_words(case.calls)),
         detail=f"call {call}: {detail}",
     )
+
+
+def _writable(value: Any) -> Any:
+    """A value as JSON holds it: numbers that JSON has no name for become texts, tuples lists."""
+    match value:
+        case dict():
+            return {key: _writable(item) for key, item in value.items()}
+        case tuple() | list():
+            return [_writable(item) for item in value]
+        case float() if not math.isfinite(value):
+            return repr(value)
+        case _:
+            return value
 
 
 def _statistics(tested: draws.Frequencies) -> DrawStatistics:

@@ -160,7 +160,7 @@ def _undefined(got: Applied, logits: npt.NDArray[np.float32]) -> tuple[Cause, st
 def _candidates(got: Applied, wanted: Candidates) -> tuple[Cause, str] | None:
     if len(got.ids) != len(wanted) or not np.array_equal(np.sort(got.ids), np.sort(wanted.ids)):
         return Cause.KEPT_SET, _kept(got, wanted)
-    if got.ordered and not bool(np.all(got.logits[1:] <= got.logits[:-1])):
+    if got.ordered and not _descends(got.logits):
         return Cause.FALSE_ORDER, "marked as sorted, but the logits do not descend"
     ours, theirs = np.argsort(wanted.ids), np.argsort(got.ids)
     for cause, a, b in (
@@ -179,6 +179,11 @@ def _candidates(got: Applied, wanted: Candidates) -> tuple[Cause, str] | None:
     if got.selected != wanted.selected:
         return Cause.SELECTION, f"selects {_token(got)}, the reference {_token(wanted)}"
     return None
+
+
+def _descends(logits: npt.NDArray[np.float32]) -> bool:
+    """Whether logits descend, NaN at the end."""
+    return bool(np.all((logits[1:] <= logits[:-1]) | np.isnan(logits[1:])))
 
 
 def _same(a: npt.NDArray[np.float32], b: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
