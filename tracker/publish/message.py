@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from tracker.publish import sections
 from tracker.publish.facts import Difference, Point, Standing, Trouble, WatchFacts
 from tracker.publish.issue import HEALTH, IGNORE_LABEL, Event, Told, subject_mark, told_mark, watch_subject
-from tracker.publish.quoting import code, prose, visible
 from tracker.publish.sections import Links, build_name, reason
+from tracker.render.escape import code, prose, visible
 
 BUDGET = 60_000
 """Characters of a whole text, marks and footer included; GitHub refuses more than 65,536."""
@@ -40,15 +40,19 @@ class Texts:
     def body(self, facts: WatchFacts, told: Told | None) -> str:
         """The body of a watch's issue: the state of today, whatever was said before."""
         marks = [subject_mark(watch_subject(facts.name)), *([told_mark(told)] if told else [])]
-        return _joined(
+        page = self.links.watch(facts.name)
+        return _within_budget(
             "\n".join(marks),
-            self._verdict(facts, told),
-            prose(facts.description[:MAX_DESCRIPTION]),
-            sections.smallest_case(facts, self.links),
-            sections.by_release(facts, self.links),
-            sections.by_grammar(facts, self.links),
-            sections.assurance(facts),
-            self._footer(self.links.watch(facts.name)),
+            [
+                self._verdict(facts, told),
+                prose(facts.description[:MAX_DESCRIPTION]),
+                sections.smallest_case(facts, self.links),
+                sections.by_release(facts, self.links),
+                sections.by_grammar(facts, self.links),
+                sections.assurance(facts),
+            ],
+            f"The rest is in {self.links.to(page, 'the report')}.",
+            self._footer(page),
         )
 
     def comment(self, facts: WatchFacts, event: Event, base: Point | None, difference: Difference) -> str:
@@ -79,11 +83,13 @@ class Texts:
                     "no comparison with what was said here before."
                 )
                 between = (None, newest)
-        old, new = between
-        return _joined(
+        return _within_budget(
             said,
-            sections.difference(difference, newest, self.links) if event in _COMPARING else "",
-            sections.upstream_range(old, new),
+            [
+                sections.upstream_range(*between),
+                sections.difference(difference, newest, self.links) if event in _COMPARING else "",
+            ],
+            f"The rest is in {self.links.to(self.links.watch(facts.name), 'the report')}.",
             f"The first post has the state of today; {self.links.to(self.links.index, 'all reports')}.",
         )
 
@@ -98,10 +104,13 @@ class Texts:
             "touched by "
             "that: they say what was last measured."
         )
-        return _joined(
+        return _within_budget(
             f"{subject_mark(HEALTH)}\n{told_mark(told)}",
-            state if troubles else "The nightly run does its work.",
-            sections.troubles(troubles, self.links),
+            [
+                state if troubles else "The nightly run does its work.",
+                sections.troubles(troubles, self.links),
+            ],
+            f"The rest is in {self.links.to(self.links.index, 'the reports')}.",
             self._footer(self.links.index),
         )
 
@@ -109,7 +118,12 @@ class Texts:
         """What is new about the tracker itself."""
         if not troubles:
             return "The nightly run does its work again.\n"
-        return _joined("This keeps the nightly run from its work:", sections.troubles(troubles, self.links))
+        return _within_budget(
+            "This keeps the nightly run from its work:",
+            [sections.troubles(troubles, self.links)],
+            f"The rest is in {self.links.to(self.links.index, 'the reports')}.",
+            "",
+        )
 
     def _verdict(self, facts: WatchFacts, told: Told | None) -> str:
         newest = _tested(facts)
@@ -131,15 +145,29 @@ class Texts:
         return " ".join(line for line in lines if line)
 
     def _footer(self, page: str) -> str:
-        home = self.links.repository
+        pages = [self.links.to(self.links.index, "all reports")]
+        if page != self.links.index:
+            pages.insert(0, self.links.to(page, "report"))
         return (
-            f"---\n\n{self.links.to(page, 'Report')} · {self.links.to(self.links.index, 'all reports')} · "
-            f"kept by "
-            f"[llama-tracker]({home}), which replaces this text whenever a result arrives and comments only "
-            f"when "
-            f"the findings change. To silence it, set the label {code(self.ignore_label)} or close it as "
-            "*not planned*."
+            f"---\n\n{' · '.join(pages)} · kept by [llama-tracker]({self.links.repository}), which replaces "
+            f"this "
+            "text whenever a result arrives and comments only when the findings change. To silence it, set "
+            "the "
+            f"label {code(self.ignore_label)} or close it as *not planned*."
         )
+
+
+def _within_budget(head: str, parts: list[str], rest: str, foot: str) -> str:
+    """The parts in their order, the last ones left out (and ``rest`` said instead) when all are too much.
+
+    The quotas of the sections leave room for all of them, unless the data is such that nearly every character
+    has to be written as an entity.
+    """
+    text = _joined(head, *parts, foot)
+    while len(text) > BUDGET:
+        parts = parts[:-1]
+        text = _joined(head, *parts, rest, foot)
+    return text
 
 
 def _joined(*parts: str) -> str:
@@ -158,6 +186,8 @@ def _since(facts: WatchFacts) -> str:
     first = len(tested)
     while first and tested[first - 1].standing is Standing.PRESENT:
         first -= 1
+    if first == len(tested) - 1 > 0:
+        return f"{build_name(tested[first - 1].build)} did not show it."
     if first:
         return (
             f"First seen in {build_name(tested[first].build)}; {build_name(tested[first - 1].build)} did not "

@@ -13,14 +13,25 @@ from dataclasses import dataclass
 from itertools import groupby
 from urllib.parse import quote
 
+from oracle.utf8 import scan
 from tracker.publish.facts import Case, Difference, Point, Row, Standing, Trouble, WatchFacts
-from tracker.publish.quoting import code, fence, hex_bytes, is_visible
-from tracker.results import Atom, BuildIdentity
+from tracker.render.escape import code, fence, hex_bytes, is_visible
+from tracker.results import Atom, BuildIdentity, Kind
 
 MAX_GRAMMAR = 6_000
-MAX_REASON = 300
+MAX_NAME = 120
+MAX_REASON = 200
 MAX_ROWS = 40
 MAX_TOKENS = 12
+
+_WRONG: dict[str, str] = {
+    Kind.UNSOUND: "wrongly allowed",
+    Kind.OVER_RESTRICTIVE: "wrongly masked",
+    Kind.EOS_UNSOUND: "end wrongly allowed",
+    Kind.EOS_MISSING: "end wrongly masked",
+    Kind.GRAMMAR_REJECTED: "grammar wrongly refused",
+    Kind.GRAMMAR_ACCEPTED: "grammar wrongly accepted",
+}
 
 UPSTREAM = "https://github.com/ggml-org/llama.cpp"
 
@@ -48,7 +59,12 @@ class Links:
 
 def build_name(build: BuildIdentity) -> str:
     """A build as prose names it."""
-    return f"{code(f'{build.channel} {build.version}')} (llama.cpp {_upstream(build)})"
+    return f"{named(f'{build.channel} {build.version}')} (llama.cpp {_upstream(build)})"
+
+
+def named(text: str) -> str:
+    """A name that came with a result."""
+    return code(text[:MAX_NAME])
 
 
 def reason(text: str) -> str:
@@ -61,14 +77,14 @@ def smallest_case(facts: WatchFacts, links: Links) -> str:
     case, last = facts.case, facts.last_present
     if case is None or last is None:
         return ""
-    head = f"### The smallest case, in {code(f'{last.build.channel} {last.build.version}')}"
+    head = f"### The smallest case, in {named(f'{last.build.channel} {last.build.version}')}"
     if len(case.text) > MAX_GRAMMAR or not is_visible(case.text):
         page = links.to(links.build(last.build), "the report")
-        return f"{head}\n\n{_said(case)} The grammar {code(case.grammar)} is in {page}."
+        return f"{head}\n\n{_said(case)} The grammar {named(case.grammar)} is in {page}."
     return "\n\n".join(
         (
             head,
-            f"Grammar {code(case.grammar)}:",
+            f"Grammar {named(case.grammar)}:",
             fence(case.text.rstrip("\n"), "ebnf"),
             _said(case),
             "To reproduce:",
@@ -100,7 +116,7 @@ def by_grammar(facts: WatchFacts, links: Links) -> str:
     if not facts.rows or last is None:
         return ""
     lines = [
-        f"### By grammar, in {code(f'{last.build.channel} {last.build.version}')}",
+        f"### By grammar, in {named(f'{last.build.channel} {last.build.version}')}",
         "",
         "| grammar | what | cause | places | findings | for example |",
         "|---|---|---|---:|---:|---|",
@@ -115,12 +131,12 @@ def assurance(facts: WatchFacts) -> str:
     coverage = facts.coverage
     if coverage is None:
         return ""
-    controls = ", ".join(code(name) for name in coverage.controls[:MAX_ROWS])
+    controls = ", ".join(named(name) for name in coverage.controls[:MAX_ROWS])
     return (
         "### How it is known\n\n"
         f"At {coverage.states:,} states of {coverage.grammars} grammars, the mask over all "
         f"{coverage.tokens:,} "
-        f"tokens of {code(coverage.vocabulary)} was compared with that of an independent recognizer; "
+        f"tokens of {named(coverage.vocabulary)} was compared with that of an independent recognizer; "
         f"{coverage.exhaustive} of the grammars exhaustively. Controls of that audit that passed: {controls}."
     )
 
@@ -136,7 +152,7 @@ def difference(found: Difference, newest: Point, links: Links) -> str:
         for atom in sorted(atoms, key=lambda a: (len(a.where), len(a.detail), a)):
             examples.setdefault((atom.subject, atom.kind, atom.cause), atom)
         rows = [
-            f"| {code(group[0])} | {code(group[1])} | {code(group[2])} | {count:,} "
+            f"| {named(group[0])} | {_kind(group[1])} | {named(group[2])} | {count:,} "
             f"| {_example(examples[group].where, examples[group].detail)} |"
             for group, count in sorted(counts.items())[:MAX_ROWS]
         ]
@@ -159,7 +175,7 @@ def troubles(items: Sequence[Trouble], links: Links) -> str:
     """What keeps the tracker from its work."""
     if not items:
         return ""
-    rows = [f"| {code(t.key[:120])} | {t.nights} | {reason(t.what)} |" for t in items[:MAX_ROWS]]
+    rows = [f"| {named(t.key)} | {t.nights} | {reason(t.what)} |" for t in items[:MAX_ROWS]]
     more = _more(len(items) - MAX_ROWS, links.index, links)
     return "\n".join(["| where | nights | trouble |", "|---|---:|---|", *rows, *more])
 
@@ -171,27 +187,40 @@ def _upstream(build: BuildIdentity) -> str:
     return ", ".join(part for part in (number, commit, date) if part) or "unknown"
 
 
+def _span(oldest: str, newest: str) -> str:
+    return newest if oldest == newest or not oldest else f"{oldest} to {newest}"
+
+
 def _run(run: Sequence[Point]) -> str:
-    newest, oldest = run[0], run[-1]
-    names, upstream = code(newest.build.id), _upstream(newest.build)
-    if len(run) > 1:
-        names = f"{code(oldest.build.id)} to {names}, {len(run)} builds"
-        upstream = f"{_upstream(oldest.build)} to {upstream}"
-    match newest.standing:
+    new, old = run[0].build, run[-1].build
+    if len(run) == 1:
+        names, upstream = named(f"{new.channel} {new.version}"), _upstream(new)
+    else:
+        last = f"{new.channel} {new.version}" if new.channel != old.channel else new.version
+        names = f"{named(f'{old.channel} {old.version}')} to {named(last)}, {len(run)} builds"
+        numbers = _span(*(f"b{b.build_number}" if b.build_number is not None else "" for b in (old, new)))
+        dates = _span(*(b.date[:10] if b.date else "" for b in (old, new)))
+        upstream = ", ".join(part for part in (numbers, dates) if part)
+    point = run[0]
+    match point.standing:
         case Standing.PRESENT:
-            verdict, findings = "**present**", f"{newest.count:,}"
+            verdict, findings = "**present**", f"{point.count:,}"
         case Standing.ABSENT:
             verdict, findings = "absent", "0"
         case Standing.UNTESTABLE:
-            verdict, findings = f"not testable: {reason(newest.reason)}", ""
+            verdict, findings = f"not testable: {reason(point.reason)}", ""
     return f"| {names} | {upstream} | {verdict} | {findings} |"
 
 
 def _row(row: Row) -> str:
     return (
-        f"| {code(row.grammar)} | {code(row.kind)} | {code(row.cause)} | {row.places:,} | {row.atoms:,} "
+        f"| {named(row.grammar)} | {_kind(row.kind)} | {named(row.cause)} | {row.places:,} | {row.atoms:,} "
         f"| {_example(row.where, row.detail)} |"
     )
+
+
+def _kind(kind: str) -> str:
+    return _WRONG.get(kind) or named(kind)
 
 
 def _example(where: str, detail: str) -> str:
@@ -231,12 +260,14 @@ def _commands(case: Case, build: BuildIdentity, links: Links) -> str:
 def _said(case: Case) -> str:
     """The finding in words, then where it leads."""
     deviation = case.deviation
-    after = f"After the bytes {hex_bytes(deviation.prefix)}" if deviation.prefix else "At the start"
+    after = "At the start"
+    if deviation.prefix:
+        after = f"After the byte{'s' if len(deviation.prefix) > 2 else ''} {hex_bytes(deviation.prefix)}"
     tokens = ", ".join(hex_bytes(token) for token in deviation.tokens[:MAX_TOKENS])
     if (more := len(deviation.tokens) - MAX_TOKENS) > 0:
         tokens += f" and {more:,} more"
     some = (
-        f"the token {tokens}"
+        f"the token {tokens},"
         if len(deviation.tokens) == 1
         else f"{len(deviation.tokens):,} tokens, {tokens},"
     )
@@ -250,12 +281,13 @@ def _said(case: Case) -> str:
         case "EOS_MISSING":
             said = f"{after}, this build masks the end of generation; that is a whole string of the grammar."
         case other:
-            said = f"{after}: {code(other)}. {reason(deviation.detail)}"
+            said = f"{after}: {named(other)}. {reason(deviation.detail)}"
     escape = deviation.escape
     if escape is None:
         return said
     output, follow = hex_bytes(escape.bytes), f"{said} Following only what it allows,"
-    form = "" if escape.well_formed else " This is not well-formed UTF-8."
+    offence = scan(bytes.fromhex(escape.bytes)).offence
+    form = f" This is not well-formed UTF-8 ({offence})." if offence else ""
     match escape.outcome:
         case "end-of-generation":
             return f"{follow} generation ends with {output}, reported as complete.{form}"
