@@ -124,8 +124,8 @@ def _fuzz(how: Fuzz, save: Path | None) -> int:
         report = fuzz_guided(starts, GUIDED_RUNS)
         found = [] if report.violation is None else [report.violation]
         OUTPUT.result(
-            f"{report.files} files, {report.edges} edges and {report.features} features of the reader covered, "
-            f"{len(found)} violations"
+            f"{report.files} files, {report.edges} edges and {report.features} features of the reader "
+            f"covered, {len(found)} violations"
         )
         for violation in found:
             OUTPUT.result(f"  VIOLATION {violation.mutant.name}: {violation.what}")
@@ -199,11 +199,15 @@ def _say_throughput(build_id: str, facts: RunFacts) -> None:
 
 
 def _print(documents: list[GgufDocument], *, policy: bool) -> None:
-    header, rows = text.table(documents)
-    shown = Table(*header)
-    for row in rows:
-        shown.add_row(*row)
-    OUTPUT.out.print(shown)
     for document in documents:
+        header, rows = text.table(document)
+        shown = Table(
+            title=f"{document.build.id} (audit {document.audit_version[:12]})", title_justify="left"
+        )
+        for i, column in enumerate(header):
+            shown.add_column(column, justify="right" if i else "left", no_wrap=True)
+        for row in rows:
+            shown.add_row(*row)
+        OUTPUT.out.print(shown)
         for line in text.findings(document, policy=policy):
-            OUTPUT.result(f"{document.build.id}: {line}")
+            OUTPUT.result(line)

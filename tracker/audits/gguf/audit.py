@@ -17,7 +17,7 @@ from typing import TypeAlias
 from tracker.audits.gguf.build_reader import CONTROLS, Outcome, OutcomeKind, Reader, last_words, outcomes
 from tracker.audits.gguf.cases import cases
 from tracker.audits.gguf.minimise import broken_fields, minimised, restored
-from tracker.audits.gguf.model import GgufDocument, GgufFinding, GgufResult
+from tracker.audits.gguf.model import BY_CAUSE, GgufDocument, GgufFinding, GgufResult
 from tracker.audits.gguf.mutants import CASES, Family, Mutant, layout_of, mutants
 from tracker.audits.gguf.own_reader import OwnVerdict, fuzz, own_verdict
 from tracker.audits.gguf.seeds import seeds
@@ -178,13 +178,9 @@ def definition(seed: str) -> str:
     return hashlib.sha256(b"".join(parts)).hexdigest()
 
 
-_BY_CAUSE = frozenset({Kind.CRASH, Kind.HANG, Kind.OOM, Kind.REFUSES_VALID})
-"""Kinds whose cause is the build's own and says more than the field; one finding a cause."""
-
-
 def _field_at_fault(found: Difference, own: OwnVerdict, mutant: Mutant) -> str:
     """The kind of field by which findings are told apart; empty where the cause does."""
-    if found[0] in _BY_CAUSE or own.offset is None:
+    if found[0] in BY_CAUSE or own.offset is None:
         return ""
     return layout_of(mutant).at(own.offset).kind
 

@@ -7,7 +7,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from tracker.results import AuditName, Document, Finding, SubjectResult
+from tracker.results import AuditName, Document, Finding, Kind, SubjectResult
+
+BY_CAUSE = frozenset({Kind.CRASH, Kind.HANG, Kind.OOM, Kind.REFUSES_VALID, Kind.SANITIZER})
+"""Kinds whose cause comes from the build and tells findings apart; for others the field does as well."""
 
 
 class GgufFinding(Finding):
@@ -33,11 +36,11 @@ class GgufFinding(Finding):
     """For a sanitizer's report: functions and source files, innermost first."""
 
     def where(self) -> str:
-        """The kind of field."""
-        return self.field
+        """The kind of field; empty where the cause says it all and the field is that of one example."""
+        return "" if self.kind in BY_CAUSE else self.field
 
     def details(self) -> Sequence[str]:
-        """One atom: what differs is kind, cause and field."""
+        """One atom: what differs is kind, cause and place."""
         return ("",)
 
 

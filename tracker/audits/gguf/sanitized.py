@@ -23,7 +23,7 @@ from tracker.errors import TrackerError
 from tracker.results import Kind
 from tracker.toolchain import toolchain
 
-_FLAGS = "-fsanitize=float-cast-overflow -fno-sanitize-recover=all"
+_FLAGS = "-fno-sanitize-recover=all -fsanitize=float-cast-overflow"
 _HARNESS = Path(__file__).resolve().with_name("harness.c")
 _CPU_SECONDS = 5
 _WALL_SECONDS = 600

@@ -3,37 +3,50 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from tracker.audits.gguf.model import GgufDocument, GgufFinding
+from tracker.audits.gguf.model import GgufDocument, GgufFinding, GgufResult
 from tracker.audits.gguf.own_reader import FuzzReport
 from tracker.results import Kind
 
 OUTCOMES = ("refused", "accepted", "crash", "hang", "memory")
 
 
-def table(documents: Sequence[GgufDocument]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Header and rows: files by build, reader, seed and outcome, and the findings by kind."""
-    header = ("build", "reader/seed", "files", *OUTCOMES, "findings")
+def table(document: GgufDocument) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Header and rows: files by reader, seed and outcome; findings, and matters of policy."""
+    header = ("reader/seed", "files", *OUTCOMES, "findings", "policy")
     rows = []
-    for document in documents:
-        for result in document.readers:
-            counts: Counter[str] = Counter()
-            for by_outcome in result.outcomes.values():
-                counts.update(by_outcome)
-            kinds = Counter(str(finding.kind) for finding in result.deviations)
-            found = ", ".join(f"{kind} {count}" for kind, count in sorted(kinds.items()))
-            figures = (str(counts[outcome] or "-") for outcome in OUTCOMES)
-            rows.append((document.build.id, result.name, str(result.files), *figures, found or "none"))
+    for result in document.readers:
+        counts: Counter[str] = Counter()
+        for by_outcome in result.outcomes.values():
+            counts.update(by_outcome)
+        policy = sum(finding.kind is Kind.POLICY for finding in result.deviations)
+        figures = (counts[outcome] for outcome in OUTCOMES)
+        numbers = (result.files, *figures, len(result.deviations) - policy, policy)
+        rows.append((result.name, *(str(number or "-") for number in numbers)))
     return header, rows
 
 
 def findings(document: GgufDocument, *, policy: bool = False) -> Iterator[str]:
-    """A line for each finding, matters of policy only when asked for."""
+    """A line for each kind and cause, over all readers and seeds; matters of policy only when asked for."""
+    groups: dict[tuple[str, str], list[tuple[GgufResult, GgufFinding]]] = {}
     for result in document.readers:
         for finding in result.deviations:
             if policy or finding.kind is not Kind.POLICY:
-                yield f"{result.name}: {finding_in_words(finding)}"
+                groups.setdefault((finding.kind, finding.cause), []).append((result, finding))
+    for (kind, cause), group in sorted(groups.items()):
+        readers = ", ".join(dict.fromkeys(result.reader for result, _ in group))
+        fields = ", ".join(sorted({finding.field for _, finding in group if finding.field}))
+        files = sum(finding.files for _, finding in group)
+        smallest = min(
+            (finding for _, finding in group), key=lambda finding: (len(finding.file), finding.file)
+        )
+        yield (
+            f"{kind}: {cause} (readers: {readers}; fields: {fields or '-'}; {files} files, "
+            f"smallest {len(smallest.file) // 2} bytes)"
+        )
+        if smallest.stack:
+            yield "    " + " < ".join(smallest.stack)
 
 
 def finding_in_words(finding: GgufFinding) -> str:
