@@ -8,12 +8,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tracker.build import Build, build_release
 from tracker.cache import Cache
 from tracker.releases import parse_release
 from tracker.releases.channels import fetch
 from tracker.vocabulary import qwen25_vocabulary
+
+# A busy machine is no failure: nothing here is judged by how long it takes.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 
 @pytest.fixture(scope="session")

@@ -17,9 +17,8 @@ _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
     "\ufff9-\ufffb\ud800-\udfff]|[\U000e0000-\U000e0fff]"
 )
-_PLAIN = re.compile(r"[A-Za-z0-9.,:;=+/()'%!?_-](?:[A-Za-z0-9 .,:;=+/()'%!?_-]*[A-Za-z0-9.,:;=+/()'%!?_-])?")
 _MARKUP = re.compile(r"[^A-Za-z0-9\s.,;:'%()/+=?!_\u0080-\U0010ffff-]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
-_AUTOLINK = re.compile(r"(?i)(?:\b(?:https?|ftp|mailto|xmpp):|\bwww\.|\bgh-(?=\d))")
+_AUTOLINK = re.compile(r"(?i)(?:(?:https?|ftp|mailto|xmpp):|www\.|gh-(?=\d))")
 _BLOCK_START = re.compile(r"^(?:([-+=])|(\d{1,9})(?=[.)](?: |$)))")
 _JOINER = "\u2060"
 """A mark of no width: between two characters it keeps them from being one word."""
@@ -38,21 +37,25 @@ def is_visible(text: str) -> bool:
 def code(text: str) -> str:
     """The text as one line of inline code; space at the ends and in runs is not kept."""
     line = " ".join(visible(text).split())
-    return f"`{line}`" if _PLAIN.fullmatch(line) else f"<code>{_entities(line)}</code>"
+    if not line or "|" in line:
+        # A bar ends a cell even inside a code span, and how it is escaped there is right nowhere else.
+        return f"<code>{_entities(_unlinked(line))}</code>"
+    ticks = "`" * (1 + _longest_run(line))
+    pad = " " if line[0] == "`" or line[-1] == "`" else ""
+    return f"{ticks}{pad}{line}{pad}{ticks}"
 
 
 def fence(text: str, language: str = "") -> str:
     """The text as a block of code, with a fence longer than any run of backticks in it."""
     shown = visible(text).removesuffix("\n")
-    ticks = "`" * max(3, 1 + max(map(len, re.findall(r"`+", shown)), default=0))
+    ticks = "`" * max(3, 1 + _longest_run(shown))
     return f"{ticks}{language}\n{shown}\n{ticks}"
 
 
 def prose(text: str) -> str:
     """The text as one line of prose in which nothing is markup, a mention, a reference or a link."""
     line = " ".join(visible(text).split())
-    line = _AUTOLINK.sub(lambda found: f"{found[0][:-1]}{_JOINER}{found[0][-1]}{_JOINER}", line)
-    line = re.sub(r"[@#]", lambda found: found[0] + _JOINER, line)
+    line = re.sub(r"[@#]", lambda found: found[0] + _JOINER, _unlinked(line))
     return _BLOCK_START.sub(_no_block, _entities(line))
 
 
@@ -70,7 +73,15 @@ def hex_bytes(text: str) -> str:
 
 def link(text: str, target: str) -> str:
     """A link to a page of ours by relative path; the target may be any text."""
-    return f"[{prose(text)}]({quote(target, safe='/.#-_~')})"
+    return f"[{prose(text)}]({quote(visible(target), safe='/.-_~')})"
+
+
+def _unlinked(line: str) -> str:
+    return _AUTOLINK.sub(lambda found: f"{found[0][:-1]}{_JOINER}{found[0][-1]}{_JOINER}", line)
+
+
+def _longest_run(text: str) -> int:
+    return max(map(len, re.findall(r"`+", text)), default=0)
 
 
 def _entities(text: str) -> str:
