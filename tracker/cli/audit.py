@@ -17,6 +17,7 @@ from tracker.cli.output import OUTPUT, state_progress, write_json
 from tracker.config import load_config
 from tracker.errors import ExitCode, TrackerError
 from tracker.pipeline import Outcome, Run, Selection, audit_grammars, prepare_build
+from tracker.render.reports import render_all
 from tracker.store import Store, encode
 
 RUN_FACTS = "run-facts.json"
@@ -106,8 +107,6 @@ def run(
                 OUTPUT.say(f"{outcome.build_id}: {_in_words(outcome.facts)}")
             if outcome.state == "failed":
                 OUTPUT.problem(f"llama-tracker: {outcome.build_id or release}: no result: {outcome.reason}")
-    from tracker.render.reports import render_all
-
     changed = render_all(store, settings, reports)
     _write_facts(reports, outcomes)
     tables.print_run(store, settings, outcomes)

@@ -1,0 +1,45 @@
+"""A stand-in for a build's child: answers masks from a function, and can be refused, wrong or dead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oracle.mask import Oracle
+from oracle.vocabulary import Vocabulary
+from tracker.libllama.client import MaskReply
+
+Answer = Callable[[str, tuple[int, ...]], NDArray[np.bool_]]
+
+
+class FakeClient:
+    """Has the methods of ``LibllamaClient`` that walks and escapes use; records what it was asked."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+        self.asked: list[tuple[int, ...]] = []
+
+    def mask(
+        self, grammar: bytes | str, path: Sequence[int], root: str = "root", *, check_path: bool = False
+    ) -> MaskReply:
+        self.asked.append(tuple(path))
+        allowed = self.answer(str(grammar), tuple(path))
+        return MaskReply(allowed, None, 0.001, 0.001, 0.0, 0.0)
+
+    def grammar_accepted(self, grammar: bytes | str, root: str = "root") -> bool:
+        return True
+
+
+def faithful(vocabulary: Vocabulary, end: int) -> Answer:
+    """The answers of a build without any fault: those of the textbook definition, through the oracle."""
+
+    def answer(grammar: str, path: tuple[int, ...]) -> NDArray[np.bool_]:
+        oracle = Oracle(grammar, vocabulary)
+        state = oracle.walk(path)
+        allowed = oracle.mask(state).tokens.copy()
+        allowed[end] = oracle.accepting(state)
+        return allowed
+
+    return answer
