@@ -179,7 +179,7 @@ def _raise_remembered(folder: Path) -> None:
         message, log = str(failure["message"]), str(failure["log"])
     except (OSError, ValueError, KeyError):
         return
-    raise BuildError(f"{message} (remembered; --retry tries again)", log)
+    raise BuildError(f"{message} (remembered; --retry-failed tries again)", log)
 
 
 def _build_id(source: Source, options: BuildOptions) -> str:

@@ -22,6 +22,7 @@ from tracker.build import Build, BuildError, build_release
 from tracker.cache import Cache
 from tracker.config import Config, ReleaseEntry
 from tracker.errors import TrackerError, UsageError
+from tracker.installed import INSTALLED, installed_build
 from tracker.releases import Source
 from tracker.releases.channels import expand, fetch
 from tracker.results import AuditName, GrammarDocument
@@ -81,11 +82,13 @@ def select_grammars(selection: Selection, tree: Path | None) -> tuple[CorpusEntr
 
 
 def prepare_build(text: str, cache: Cache, *, jobs: int, retry_failed: bool, tell: Tell) -> Build:
-    """Fetch and build one release.
+    """Fetch and build one release; ``installed`` is the library of this environment, which is built already.
 
     Raises:
         UsageError, ReleaseError, BuildError: with one line each.
     """
+    if text.strip() == INSTALLED:
+        return installed_build(cache)
     releases = expand(text, cache)
     if len(releases) != 1:
         raise UsageError(f"{text}: names {len(releases)} releases: give exactly one here")

