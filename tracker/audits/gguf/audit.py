@@ -14,7 +14,16 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TypeAlias
 
-from tracker.audits.gguf.build_reader import CONTROLS, Outcome, OutcomeKind, Reader, last_words, outcomes
+from tracker.audits.gguf.build_reader import (
+    CONTROLS,
+    CPU_SECONDS,
+    MEMORY,
+    Outcome,
+    OutcomeKind,
+    Reader,
+    last_words,
+    outcomes,
+)
 from tracker.audits.gguf.cases import cases
 from tracker.audits.gguf.minimise import broken_fields, minimised, restored
 from tracker.audits.gguf.model import BY_CAUSE, GgufDocument, GgufFinding, GgufResult
@@ -39,9 +48,11 @@ Progress: TypeAlias = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """How much is tried: truncations and boundary values are always complete, ``randoms`` come on top."""
+    """How much is tried: ``randoms``, every ``step``-th truncation and boundary value, by which readers."""
 
     randoms: int = 2000
+    step: int = 1
+    readers: tuple[Reader, ...] = tuple(Reader)
     fuzz_own_reader: bool = True
     """Whether our reader is fuzzed with the same random files first, as a control."""
 
@@ -71,11 +82,11 @@ def run_gguf_audit(
     document; see ``Document.trustworthy``.
     """
     facts = RunFacts()
-    files, verdicts = _judged(budget.randoms)
+    files, verdicts = _judged(budget)
     facts.files = len(files)
     controls = [*_controls(client, budget)]
     results: list[GgufResult] = []
-    for reader in Reader:
+    for reader in budget.readers:
         started = time.perf_counter()
         got: list[Outcome] = []
         for outcome in outcomes(client, reader, [mutant.data for mutant in files]):
@@ -98,17 +109,29 @@ def run_gguf_audit(
 
 def audit_version(budget: Budget = QUICK) -> str:
     """Hash of everything on our side that decides the outcome: files, our verdicts, limits and judgement."""
-    files, verdicts = _judged(budget.randoms)
-    digest = hashlib.sha256(repr((_REVISION, LIMITS, list(Reader))).encode())
+    files, verdicts = _judged(budget)
+    digest = hashlib.sha256(repr((_REVISION, LIMITS, CPU_SECONDS, MEMORY, budget.readers)).encode())
     for mutant, own in zip(files, verdicts, strict=True):
         digest.update(repr((mutant.name, own.rule, own.offset, own.contiguous)).encode())
         digest.update(mutant.data)
     return digest.hexdigest()
 
 
+def files_of(budget: Budget) -> list[Mutant]:
+    """The files of a budget, in their order."""
+    stepped = (Family.TRUNCATION, Family.BOUNDARY)
+    seen = Counter[Family]()
+    chosen = []
+    for mutant in mutants(budget.randoms):
+        if mutant.family not in stepped or seen[mutant.family] % budget.step == 0:
+            chosen.append(mutant)
+        seen[mutant.family] += 1
+    return chosen
+
+
 @cache
-def _judged(randoms: int) -> tuple[list[Mutant], list[OwnVerdict]]:
-    files = list(mutants(randoms))
+def _judged(budget: Budget) -> tuple[list[Mutant], list[OwnVerdict]]:
+    files = files_of(budget)
     return files, [own_verdict(mutant.data) for mutant in files]
 
 
@@ -124,7 +147,7 @@ def _controls(client: LibllamaClient, budget: Budget) -> Sequence[Control]:
         )
     ]
     if budget.fuzz_own_reader:
-        report = fuzz(mutant for mutant in _judged(budget.randoms)[0] if mutant.family is not Family.BOUNDARY)
+        report = fuzz(mutant for mutant in _judged(budget)[0] if mutant.family is not Family.BOUNDARY)
         first = report.violations[0] if report.violations else None
         detail = f"{report.files} files, nothing but refusals and honest acceptances"
         if first is not None:

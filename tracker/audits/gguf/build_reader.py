@@ -47,7 +47,7 @@ class Outcome:
     notes: tuple[str, ...] = ()
 
 
-CPU_SECONDS = 2.0
+CPU_SECONDS = 1.0
 WALL_SECONDS = 20.0
 MEMORY = 96 << 20
 """What a file of 1 KiB may take, in bytes. No power of two, so that files do not come to lie on the limit."""

@@ -62,7 +62,8 @@ def fuzz_guided(
             (corpus / f"{number:04}").write_bytes(data)
         command = [sys.executable, "-m", target, f"-runs={runs}", f"-seed={seed}", f"-max_len={_LONGEST}"]
         command += ["-timeout=20", f"-artifact_prefix={found}/", str(corpus)]
-        environment = {"PATH": os.defpath, "PYTHONPATH": str(_ROOT), "PYTHONHASHSEED": "0"}
+        paths = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+        environment = {"PATH": os.defpath, "PYTHONPATH": os.pathsep.join(paths), "PYTHONHASHSEED": "0"}
         done = subprocess.run(
             command,
             env=environment,

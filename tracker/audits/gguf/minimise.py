@@ -6,7 +6,6 @@ a round are asked in one go, because a reader that dies has to be started again 
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
@@ -29,7 +28,7 @@ def minimised(data: bytes, layout: Layout, first_true: FirstTrue) -> bytes:
     width = len(data)
     while width > 1:
         width = (width + 1) // 2
-        data = _reduced(data, first_true, functools.partial(_without_run, width))
+        data = _without_runs(data, first_true, width)
     return data
 
 
@@ -131,6 +130,14 @@ def _number(field: Field, data: bytes) -> int:
     return int.from_bytes(_bytes(field, data), "little")
 
 
-def _without_run(width: int, data: bytes) -> Iterator[bytes]:
-    for start in range(0, len(data), width):
-        yield data[:start] + data[start + width :]
+def _without_runs(data: bytes, first_true: FirstTrue, width: int) -> bytes:
+    """Without as many runs of ``width`` bytes as possible, each tried once, from the front."""
+    at = 0
+    while at < len(data):
+        tried = [data[:start] + data[start + width :] for start in range(at, len(data), width)]
+        found = first_true(tried)
+        if found is None:
+            break
+        at += found * width
+        data = tried[found]
+    return data

@@ -93,7 +93,9 @@ def reports(program: Path, files: Sequence[bytes]) -> Iterator[Report]:
             yield from (Report(answer == ord("A")) for answer in answers)
             done += len(answers)
             if done < len(files):
-                yield _death(status, hung, os.pread(errors.fileno(), 1 << 16, 0).decode("utf-8", "replace"))
+                yield parse_death(
+                    status, hung, os.pread(errors.fileno(), 1 << 16, 0).decode("utf-8", "replace")
+                )
                 done += 1
 
 
@@ -136,7 +138,8 @@ _TOO_MUCH = ("allocation-size-too-big", "out-of-memory", "calloc-overflow", "req
 _DEEPEST = 6
 
 
-def _death(status: int, hung: bool, said: str) -> Report:
+def parse_death(status: int, hung: bool, said: str) -> Report:
+    """What a process that ended at a file says: its exit status, whether it hung, its standard error."""
     number = -status if status < 0 else None
     if hung or number == signal.SIGXCPU:
         return Report(False, Kind.HANG, "no answer in time")
@@ -145,8 +148,9 @@ def _death(status: int, hung: bool, said: str) -> Report:
     if match := _UNDEFINED.search(said):
         return Report(False, Kind.SANITIZER, f"undefined: {_plain(match[1])}{place}", stack)
     if match := _ADDRESS.search(said):
-        kind = Kind.OOM if match[1] in _TOO_MUCH else Kind.SANITIZER
-        return Report(False, kind, f"address: {match[1]}{place}", stack)
+        if match[1] in _TOO_MUCH:
+            return Report(False, Kind.OOM, f"address: allocation beyond the limit{place}", stack)
+        return Report(False, Kind.SANITIZER, f"address: {match[1]}{place}", stack)
     return Report(False, Kind.CRASH, cause_of_death(Outcome(OutcomeKind.CRASH, number, said)), stack)
 
 
@@ -155,7 +159,7 @@ def upstream_frames(report: str) -> tuple[str, ...]:
     frames: list[str] = []
     for function, module, source in _FRAME.findall(report):
         place = source or module
-        if place.endswith("harness.c") or not (place.startswith("libggml") or _is_upstream(place)):
+        if not _is_upstream(place):
             continue
         frame = f"{_bare(function)} ({Path(place).name})"
         if not frames or frames[-1] != frame:
@@ -164,6 +168,9 @@ def upstream_frames(report: str) -> tuple[str, ...]:
 
 
 def _is_upstream(place: str) -> bool:
+    """Whether a source file or a library is upstream's: not the sanitizer's, the system's, or the harness."""
+    if Path(place).name.startswith(("libggml", "libllama")):
+        return True
     return (
         "libsanitizer" not in place and not place.startswith("/usr") and any(part in place for part in _OWN)
     )

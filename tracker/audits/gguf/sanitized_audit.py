@@ -12,10 +12,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tracker.audits.gguf.audit import QUICK, Budget, RunFacts, audit_version, definition
+from tracker.audits.gguf.audit import QUICK, Budget, RunFacts, audit_version, definition, files_of
 from tracker.audits.gguf.minimise import broken_fields, minimised, restored
 from tracker.audits.gguf.model import GgufDocument, GgufFinding, GgufResult
-from tracker.audits.gguf.mutants import CASES, Family, Mutant, layout_of, mutants
+from tracker.audits.gguf.mutants import CASES, Family, Mutant, layout_of
 from tracker.audits.gguf.sanitized import Report, compile_harness, reports, require_sanitized
 from tracker.audits.gguf.seeds import seeds
 from tracker.audits.grammar.audit import build_identity
@@ -28,7 +28,7 @@ def run_sanitizer_audit(
 ) -> tuple[GgufDocument, RunFacts]:
     """Put the audit's files through a sanitized build. Raises HarnessError, BuildError."""
     require_sanitized(build)
-    files = list(mutants(budget.randoms))
+    files = files_of(budget)
     facts = RunFacts(files=len(files))
     with tempfile.TemporaryDirectory() as folder:
         program = compile_harness(build, Path(folder))
