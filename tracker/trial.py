@@ -19,6 +19,7 @@ import numpy as np
 from oracle import OracleError
 from oracle.gbnf import parse
 from oracle.mask import Mask, Oracle
+from oracle.vocabulary import Vocabulary
 from tracker.audits.grammar.audit import LIMITS, VocabularyFile
 from tracker.audits.grammar.compare import BoolMask, Ends, Place
 from tracker.audits.grammar.corpus import CorpusEntry
@@ -138,23 +139,35 @@ def side_by_side(
         entries: the grammars; those that are there because they may kill a build are left out.
         progress: told after each state.
     """
-    found = SideBySide()
     with (
         LibllamaClient(before, vocabulary.path, LIMITS) as old,
         LibllamaClient(after, vocabulary.path, LIMITS) as new,
     ):
         ends = Ends.of(vocabulary.vocabulary, old.vocabulary().eog)
-        for entry in entries:
-            if entry.group == "robustness" or entry.oracle_only:
-                found.left_out[entry.name] = "may kill a build; its audit tells"
-                continue
-            try:
-                oracle = Oracle(parse(entry.text), vocabulary.vocabulary, end_tokens=ends.ids)
-                for _ in _states(oracle, old, new, entry, ends, found):
-                    if progress is not None:
-                        progress(entry.name, found.states, 0)
-            except (OracleError, GrammarRejected) as error:
-                found.left_out[entry.name] = " ".join(str(error).split())[:200]
+        return ask_both(old, new, vocabulary.vocabulary, ends, entries, progress)
+
+
+def ask_both(
+    old: LibllamaClient,
+    new: LibllamaClient,
+    vocabulary: Vocabulary,
+    ends: Ends,
+    entries: Sequence[CorpusEntry],
+    progress: Progress | None = None,
+) -> SideBySide:
+    """The same with clients that are open already."""
+    found = SideBySide()
+    for entry in entries:
+        if entry.group == "robustness" or entry.oracle_only:
+            found.left_out[entry.name] = "may kill a build; its audit tells"
+            continue
+        try:
+            oracle = Oracle(parse(entry.text), vocabulary, end_tokens=ends.ids)
+            for _ in _states(oracle, old, new, entry, ends, found):
+                if progress is not None:
+                    progress(entry.name, found.states, 0)
+        except (OracleError, GrammarRejected) as error:
+            found.left_out[entry.name] = " ".join(str(error).split())[:200]
     return found
 
 
