@@ -1,6 +1,6 @@
 """The release ``installed``: the very libllama that a program in this environment loads.
 
-Knows where the distribution llama-cpp-python keeps its shared library. The package is found by its metadata and
+Knows where the distribution llama-cpp-python keeps its library. The package is found by its metadata and
 never imported, since that would run upstream code in this process. Declarations come from the header in the
 source distribution of the same version.
 """

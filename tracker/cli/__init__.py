@@ -14,11 +14,26 @@ from typing import Annotated
 import typer
 
 from tracker import __version__
-from tracker.cli import actions, audit, bisect, builds, check, control, notify, sampler
+from tracker.cli import (
+    actions,
+    audit,
+    bisect,
+    builds,
+    check,
+    compare,
+    control,
+    gguf,
+    notify,
+    report,
+    sampler,
+    try_patch,
+)
 from tracker.cli.output import OUTPUT
 from tracker.errors import ExitCode, TrackerError
 
-COMMANDS = (audit, check, control, sampler, bisect, notify, actions, builds)
+COMMANDS = (
+    audit, check, control, sampler, gguf, compare, report, bisect, try_patch, notify, actions, builds,
+)  # fmt: skip
 
 app = typer.Typer(
     name="llama-tracker",

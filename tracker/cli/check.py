@@ -73,14 +73,17 @@ def check(
         document, _ = audit_build(
             build, vocabulary, [entry], jobs=1, known=load_corpus(), predictions=False, progress=progress
         )
+    if not document.trustworthy:
+        OUTPUT.problem(f"llama-tracker: {build.id}: no verdict: {document.reason}")
+        return ExitCode.INCOMPLETE
+    result = document.grammars[0]
+    if not result.states and not result.deviations:
+        raise UsageError(f"{file}: {result.notes[0]}; {build.id} refuses it as well")
     if json_to:
         write_json(json_to, encode(document).decode())
     if json_to != "-":
         OUTPUT.result(explain_grammar(document))
-    if not document.trustworthy:
-        OUTPUT.problem(f"llama-tracker: {build.id}: no verdict: {document.reason}")
-        return ExitCode.INCOMPLETE
-    return _code(exit_code, bool(document.grammars[0].deviations))
+    return _code(exit_code, bool(result.deviations))
 
 
 def _code(exit_code: bool, found: bool) -> int:

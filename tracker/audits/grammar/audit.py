@@ -16,9 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+
 from oracle.vocabulary import Vocabulary
 from tracker.audits.grammar.compare import Ends
 from tracker.audits.grammar.controls import (
+    WIDE,
+    KeptMask,
     known_masks_control,
     null_control,
     positive_controls,
@@ -153,12 +157,14 @@ def audit_build(
             known_masks_control(vocabulary.vocabulary, entries if known is None else known),
             *_positive(vocabulary.vocabulary, client, ends),
         ]
+        # One mask is always asked again, also when the build refuses every grammar of the selection.
+        kept = [_first_mask(client)]
         table = _predictions(vocabulary.vocabulary, client, ends) if predictions else ()
     units = _audit_all(build, vocabulary, entries, ends, jobs, keep_every, progress)
-    kept = [mask for unit in units for mask in unit.kept]
+    kept += [mask for unit in units for mask in unit.kept]
     with LibllamaClient(build, vocabulary.path, LIMITS) as fresh:
         try:
-            controls.append(null_control(fresh, kept, sum(unit.asked for unit in units)))
+            controls.append(null_control(fresh, kept, 1 + sum(unit.asked for unit in units)))
         except WorkerDied as death:
             controls.append(Control(name="null", passed=False, detail=f"the fresh child died: {death}"))
     failed = [control for control in controls if not control.passed]
@@ -179,6 +185,10 @@ def _positive(vocabulary: Vocabulary, client: LibllamaClient, ends: Ends) -> tup
         return positive_controls(vocabulary, client, ends)
     except (WorkerDied, GrammarRejected) as error:
         return (Control(name="positive", passed=False, detail=f"no answer from the build: {error}"),)
+
+
+def _first_mask(client: LibllamaClient) -> KeptMask:
+    return KeptMask(WIDE, (), np.packbits(client.mask(WIDE, ()).allowed).tobytes())
 
 
 def _predictions(vocabulary: Vocabulary, client: LibllamaClient, ends: Ends) -> tuple[Prediction, ...]:

@@ -62,7 +62,8 @@ def audit_grammar(
     try:
         oracle = Oracle(parse(entry.text), vocabulary, end_tokens=ends.ids)
     except GrammarError as error:
-        return _finish(entry, Walk(exhaustive=True), [*_accepted_findings(entry, client, str(error))], ())
+        accepted = _accepted_findings(entry, client, str(error))
+        return _finish(entry, Walk(exhaustive=True), accepted, (f"no grammar: {error}",))
     notes = tuple(str(warning) for warning in oracle.grammar.warnings)
     if entry.oracle_only:
         return UnitResult(

@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tracker import __version__
+from tracker.cli import run
+from tracker.errors import ExitCode
+
+COMMANDS = (
+    ("audit",), ("run",), ("check",), ("control",), ("sampler",), ("gguf",), ("bisect",), ("try",),
+    ("compare",), ("report",), ("notify",), ("plan",), ("merge",),
+    ("builds", "list"), ("builds", "fetch"), ("builds", "build"), ("builds", "prune"),
+)  # fmt: skip
+RELEASE = "llama-cpp-python==0.3.36"
+MINIMAL = 'root ::= ("\\u4e16" | "\\U0001F600")\n'
+
+
+@pytest.fixture
+def grammar(tmp_path: Path) -> Path:
+    path = tmp_path / "my.gbnf"
+    path.write_text(MINIMAL)
+    return path
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_command_has_help_with_an_example(
+    command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*command, "--help"]) == ExitCode.OK
+    assert "Example" in capsys.readouterr().out
+
+
+def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--version"]) == ExitCode.OK
+    assert capsys.readouterr().out.strip() == f"llama-tracker {__version__}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["frobnicate"], "frobnicate"),
+        (["audit"], "release"),
+        (["audit", "llama.cpp"], "llama-cpp-python==VERSION"),
+        (["audit", "path:/does/not/exist"], "/does/not/exist"),
+        (["check", "/does/not/exist.gbnf"], "/does/not/exist.gbnf"),
+        (["run", "--config", "/does/not/exist.yaml"], "/does/not/exist.yaml"),
+        (["builds", "list", "debian"], "llama-cpp-python"),
+        (["audit", RELEASE, "--jobs", "0"], "--jobs"),
+        (["audit", RELEASE, "--corpus", "/does/not/exist", "--grammar", "x"], "corpus.yaml"),
+    ],
+)
+def test_a_mistake_is_one_line_and_a_code(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = run([*arguments, "--quiet"] if len(arguments) > 1 else arguments)
+    printed = capsys.readouterr()
+    assert code in (ExitCode.USAGE, ExitCode.INCOMPLETE)
+    assert printed.out == ""
+    assert said in printed.err
+    assert len(printed.err.strip().splitlines()) == 1
+    assert "Traceback" not in printed.err
+
+
+def test_hex_that_is_none_is_a_usage_error(grammar: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["check", str(grammar), "--at", "f"]) == ExitCode.USAGE
+    assert "two digits a byte" in capsys.readouterr().err
+
+
+def test_a_bug_is_told_apart_from_bad_input(
+    grammar: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("boom")
+
+    monkeypatch.setattr("tracker.cli.check.prepare_build", broken)
+    assert run(["check", str(grammar)]) == ExitCode.INTERNAL
+    assert "a bug in the program: ZeroDivisionError: boom" in capsys.readouterr().err
+
+
+def document(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict[str, Any]]:
+    code = run([*arguments, "--json", "-", "--quiet"])
+    return code, json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.build
+def test_one_state_as_json_has_the_documented_keys(
+    grammar: Path, build_0_3_36: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, answer = document(capsys, "check", str(grammar), "--release", RELEASE, "--at", "f0")
+    assert code == ExitCode.OK
+    assert answer["prefix"] == "f0"
+    assert answer["oracle"] == {"tokens": 1, "eos": False, "next_bytes": ["9f"]}
+    assert answer["build"] == {"tokens": 2, "eos": False, "next_bytes": ["84", "9f"]}
+    assert (answer["unsound"], answer["over_restrictive"], answer["viable"]) == (["84"], [], True)
+
+
+@pytest.mark.build
+def test_an_output_that_no_string_begins_with_is_not_viable(
+    grammar: Path, build_0_3_36: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, answer = document(capsys, "check", str(grammar), "--release", RELEASE, "--at", "F084B896")
+    assert answer["viable"] is False
+    assert (answer["oracle"]["eos"], answer["build"]["eos"]) == (False, True)
+
+
+@pytest.mark.build
+def test_a_grammar_as_json_is_the_result_document(
+    grammar: Path, build_0_3_36: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, result = document(capsys, "check", str(grammar), "--release", RELEASE, "--exit-code")
+    assert code == ExitCode.CHANGED
+    (only,) = result["grammars"]
+    assert only["exhaustive"] is True
+    assert only["states"] == 7
+    assert only["totals"] == {"EOS_UNSOUND": {"overlong": 1}, "UNSOUND": {"overlong": 1}}
+    unsound = next(d for d in only["deviations"] if d["kind"] == "UNSOUND")
+    assert (unsound["cause"], unsound["prefix"], unsound["tokens"]) == ("overlong", "f0", ["84"])
+    assert unsound["escape"]["outcome"] == "end-of-generation"
+
+
+@pytest.mark.build
+def test_a_grammar_in_words_says_yes_or_no(
+    tmp_path: Path, grammar: Path, build_0_3_36: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["check", str(grammar), "--release", RELEASE, "--quiet"]) == ExitCode.OK
+    assert capsys.readouterr().out.startswith("Yes. On llama-cpp-python-0.3.36")
+    good = tmp_path / "good.gbnf"
+    good.write_text("root ::= [a-z]+\n")
+    assert run(["check", str(good), "--release", RELEASE, "--exit-code", "--quiet"]) == ExitCode.OK
+    assert capsys.readouterr().out.startswith("No. On llama-cpp-python-0.3.36")
+
+
+@pytest.mark.build
+def test_a_text_that_is_no_grammar_is_said_with_its_place(
+    tmp_path: Path, build_0_3_36: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad = tmp_path / "bad.gbnf"
+    bad.write_text('root ::= "a" nothing\n')
+    assert run(["check", str(bad), "--release", RELEASE, "--quiet"]) == ExitCode.USAGE
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "line 1, column 14: rule 'nothing' is not defined" in printed.err
+    assert len(printed.err.strip().splitlines()) == 1
+
+
+@pytest.mark.build
+def test_an_audit_can_be_narrowed_and_says_which_names_there_are(
+    build_0_3_36: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["audit", RELEASE, "--grammar", "nosuch", "--quiet"]) == ExitCode.USAGE
+    assert "ascii-repetition" in capsys.readouterr().err
