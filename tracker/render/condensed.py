@@ -1,12 +1,13 @@
 """Many grammar documents, held together in the space of what differs between them.
 
 Builds mostly agree: equal deviations, lists of tokens, texts and whole results are kept once and numbered.
-Documents come one at a time and may be forgotten afterwards. Long lists are cut on the way in, their length
-is kept.
+Documents come one at a time, the most important first, and may be forgotten afterwards: when the room for
+deviations is used up, those of later documents are counted and no more described.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar
@@ -42,7 +43,7 @@ class Way(NamedTuple):
 
 
 class Told(NamedTuple):
-    """A deviation. ``tokens`` and ``ids`` hold the first ones, ``count`` says how many there are."""
+    """A deviation. ``tokens`` and ``ids`` hold the first ones, ``total`` says how many there are."""
 
     kind: str
     cause: str
@@ -51,23 +52,23 @@ class Told(NamedTuple):
     path: str
     tokens: str
     ids: str
-    count: int
+    total: int
     escape: Way | None
     detail: str
 
     @property
     def size(self) -> int:
         """About how many bytes it takes on a page, when nothing is shared."""
-        way = len(self.escape.output) + len(self.escape.path) + 40 if self.escape else 0
-        return (
-            60 + len(self.prefix) + len(self.path) + len(self.tokens) + len(self.ids) + len(self.detail) + way
-        )
+        escape = 40 + len(self.escape.output) + len(self.escape.path) if self.escape else 0
+        return 60 + sum(map(len, (self.prefix, self.path, self.tokens, self.ids, self.detail))) + escape
 
 
 class Outcome(NamedTuple):
     """What a build does with a grammar.
 
-    ``counts`` are atoms by kind, cause and whether inside a code point; ``deviations`` are numbers.
+    ``counts`` are atoms by kind, cause and whether inside a code point; ``deviations`` are numbers of those
+    that are described, ``omitted`` counts the others. ``identity`` keeps results apart that differ only in
+    what is omitted.
     """
 
     text: str
@@ -85,6 +86,8 @@ class Outcome(NamedTuple):
     start_tokens: int | None
     notes: tuple[str, ...]
     deviations: tuple[int, ...]
+    omitted: int
+    identity: str
 
 
 class Control(NamedTuple):
@@ -97,25 +100,38 @@ class Control(NamedTuple):
 
 @dataclass
 class Condensed:
-    """What was handed over, by build id. ``outcomes`` maps a build's grammars to numbers."""
+    """What was handed over. ``cells`` maps a build's grammars to numbers of outcomes.
+
+    ``room`` is about how many bytes of deviations are still described, ``max_tokens`` of each, and
+    ``max_text`` characters of a grammar.
+    """
 
     max_tokens: int
     max_text: int
-    all_deviations: Numbered[Told] = field(default_factory=Numbered)
-    all_outcomes: Numbered[Outcome] = field(default_factory=Numbered)
-    outcomes: dict[str, dict[str, int]] = field(default_factory=dict)
+    room: int
+    deviations: Numbered[Told] = field(default_factory=Numbered)
+    outcomes: Numbered[Outcome] = field(default_factory=Numbered)
+    cells: dict[str, dict[str, int]] = field(default_factory=dict)
     controls: dict[str, tuple[Control, ...]] = field(default_factory=dict)
-    vocabulary: dict[str, tuple[str, int]] = field(default_factory=dict)
+    vocabulary: tuple[str, int] | None = None
+    _known: dict[bytes, int] = field(default_factory=dict)
 
     def add(self, document: GrammarDocument) -> None:
         """Take what is new of a document."""
         build = document.build.id
-        if document.vocabulary:
-            self.vocabulary[build] = document.vocabulary.name, document.vocabulary.tokens
+        if document.vocabulary and self.vocabulary is None:
+            self.vocabulary = document.vocabulary.name, document.vocabulary.tokens
         self.controls[build] = tuple(Control(c.name, c.passed, c.detail) for c in document.controls)
-        self.outcomes[build] = {g.name: self.all_outcomes.number(self._outcome(g)) for g in document.grammars}
+        self.cells[build] = {grammar.name: self._number(grammar) for grammar in document.grammars}
 
-    def _outcome(self, grammar: GrammarResult) -> Outcome:
+    def _number(self, grammar: GrammarResult) -> int:
+        # Serialising is many times faster than taking a result apart, and most results have been seen.
+        digest = hashlib.sha256(grammar.model_dump_json().encode()).digest()
+        if digest not in self._known:
+            self._known[digest] = self.outcomes.number(self._outcome(grammar, digest))
+        return self._known[digest]
+
+    def _outcome(self, grammar: GrammarResult, digest: bytes) -> Outcome:
         counts: dict[tuple[str, str, bool], int] = {}
         for found in grammar.deviations:
             key = (str(found.kind), found.cause, found.mid_code_point)
@@ -123,6 +139,8 @@ class Condensed:
         text = grammar.text
         if len(text) > self.max_text:
             text = text[: self.max_text] + f"\n# … {len(text) - self.max_text:,} more characters"
+        shown = [number for found in grammar.deviations if (number := self._describe(found)) is not None]
+        omitted = len(grammar.deviations) - len(shown)
         return Outcome(
             text=text,
             origin=grammar.origin,
@@ -138,8 +156,21 @@ class Condensed:
             positions=grammar.coverage.positions if grammar.coverage else 0,
             start_tokens=grammar.start_tokens,
             notes=grammar.notes,
-            deviations=tuple(self.all_deviations.number(self._told(found)) for found in grammar.deviations),
+            deviations=tuple(shown),
+            omitted=omitted,
+            identity=digest.hex()[:12] if omitted else "",
         )
+
+    def _describe(self, found: Deviation) -> int | None:
+        """The deviation's number; None when there is no room for it."""
+        if self.room <= 0:
+            return None
+        told = self._told(found)
+        known = len(self.deviations.values)
+        number = self.deviations.number(told)
+        if number == known:
+            self.room -= told.size
+        return number
 
     def _told(self, found: Deviation) -> Told:
         way = found.escape
@@ -151,25 +182,12 @@ class Condensed:
             path=_words(found.path),
             tokens=" ".join(found.tokens[: self.max_tokens]),
             ids=_words(found.token_ids[: self.max_tokens]),
-            count=len(found.tokens),
+            total=len(found.tokens),
             escape=Way(way.outcome, way.bytes, _words(way.path), way.well_formed, way.explored)
             if way
             else None,
             detail=found.detail,
         )
-
-    def fitting(self, builds: Iterable[str], size: int) -> frozenset[int]:
-        """Numbers of the deviations that fit into a size, those of the builds named first before others."""
-        kept: set[int] = set()
-        numbers = (number for build in builds for number in self.outcomes.get(build, {}).values())
-        for outcome in dict.fromkeys(numbers):
-            for number in self.all_outcomes.values[outcome].deviations:
-                if number not in kept:
-                    size -= self.all_deviations.values[number].size
-                    if size < 0:
-                        return frozenset(kept)
-                    kept.add(number)
-        return frozenset(kept)
 
 
 def _words(numbers: Iterable[int]) -> str:

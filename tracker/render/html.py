@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from tracker.history import Change, History, Transition
-from tracker.render.page import PageLimits, change_data, page_data
+from tracker.render.page import DocumentSource, PageLimits, page_data
 from tracker.render.runs import Run, Scale, runs
-from tracker.results import NEWS, Document
+from tracker.render.words import count
+from tracker.results import NEWS
 from tracker.watches import Absent, Present, Untestable, WatchHistory, verdict_word
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -57,8 +58,23 @@ class NewsLine:
     count: int
 
 
+@dataclass(frozen=True, slots=True)
+class ChangeLine:
+    """Changes at one build that are alike; ``subjects`` are names with their addresses on the page."""
+
+    what: str
+    kind: str
+    cause: str
+    build: str
+    earlier: str
+    subjects: tuple[tuple[str, str], ...]
+    added: int
+    removed: int
+    reason: str
+
+
 def render_page(
-    documents: Iterable[Document],
+    documents: DocumentSource,
     history: History,
     watches: Sequence[WatchHistory],
     limits: PageLimits | None = None,
@@ -66,7 +82,7 @@ def render_page(
     """The whole page.
 
     Args:
-        documents: results; those that ``history`` holds are shown. Asked for one after another, not kept.
+        documents: gives a build's result; asked once for each build in ``history``, newest first.
         history: the grammar audit's.
         watches: each followed over the history of its audit.
         limits: what is cut.
@@ -159,7 +175,7 @@ def _headline(verdict: Present | Absent | Untestable, build: str) -> str:
     match verdict:
         case Present(atoms=atoms, subjects=subjects, untested=untested):
             beside = f"; {len(untested)} could not be tested" if untested else ""
-            return f"{_count(atoms, 'deviation')} in {_count(len(subjects), 'grammar')} on {build}{beside}."
+            return f"{count(atoms, 'deviation')} in {count(len(subjects), 'grammar')} on {build}{beside}."
         case Absent():
             return f"A complete audit of {build}, controls passed, has not seen it."
         case Untestable(reason=reason):
@@ -182,10 +198,6 @@ def _since(history: WatchHistory) -> str:
     return f"{word} since {first}; the last build {other} it is {since.after}{between}."
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def _dated(build: str, date: str | None) -> str:
     return f"{build} ({date[:10]})" if date else build
 
@@ -196,22 +208,47 @@ def _news(data: dict[str, Any], newest: str) -> list[NewsLine]:
     lines: list[NewsLine] = []
     for grammar, cell in zip(data["grammars"], build["cells"] if build else (), strict=False):
         counts: dict[str, int] = {}
-        for _, cause, _, count in data["outcomes"][cell]["counts"] if cell >= 0 else ():
+        for _, cause, _, atoms in data["outcomes"][cell]["counts"] if cell >= 0 else ():
             if cause in NEWS:
-                counts[cause] = counts.get(cause, 0) + count
+                counts[cause] = counts.get(cause, 0) + atoms
         name = grammar["name"]
         lines += [NewsLine(name, fragment(newest, name), cause, n) for cause, n in sorted(counts.items())]
     return lines
 
 
-def _latest(history: History) -> list[dict[str, Any]]:
-    """What changed last: whole changes of the newest builds that had any, newest first."""
-    found: list[Change] = []
+def _latest(history: History) -> list[ChangeLine]:
+    """What changed last: the changes of the newest builds that had any, those alike on one line."""
+    lines: list[ChangeLine] = []
     for entry in reversed(history.entries):
-        found += [change for change in entry.changes if change.transition in _TOLD_CHANGES]
-        if len(found) >= _LATEST_CHANGES:
+        alike: dict[tuple[str, ...], list[Change]] = {}
+        for change in entry.changes:
+            if change.transition in _TOLD_CHANGES:
+                strand = change.strand
+                pair = (strand.kind, strand.cause) if strand else ("", "")
+                key = (change.transition, *pair, change.earlier, change.reason)
+                alike.setdefault(key, []).append(change)
+        lines += [_change_line(changes) for changes in alike.values()]
+        if len(lines) >= _LATEST_CHANGES:
             break
-    return [change_data(change) for change in found[:_LATEST_CHANGES]]
+    return lines[:_LATEST_CHANGES]
+
+
+def _change_line(changes: Sequence[Change]) -> ChangeLine:
+    first = changes[0]
+    subjects = [
+        (change.subject, fragment(change.build, change.subject)) for change in changes if change.subject
+    ]
+    return ChangeLine(
+        what=str(first.transition),
+        kind=first.strand.kind if first.strand else "",
+        cause=first.strand.cause if first.strand else "",
+        build=first.build,
+        earlier=first.earlier,
+        subjects=tuple(subjects),
+        added=sum(len(change.added) for change in changes),
+        removed=sum(len(change.removed) for change in changes),
+        reason=first.reason,
+    )
 
 
 def _trust(data: dict[str, Any], newest: str) -> dict[str, int]:

@@ -1,21 +1,21 @@
 """Documents, history and watches → the data that reports/index.html carries.
 
 It knows what the page needs, how to keep it small, and says what was left out. It knows nothing of HTML and
-nothing of files. Tables refer to each other by number; numbers are given newest build first, so that the
-data is the same in whatever order the documents come.
+nothing of files. Tables refer to each other by number, given in the order of builds, newest first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
-from tracker.history import Change, Entry, History, Summary, summarise
-from tracker.render.condensed import Condensed, Control, Numbered, Outcome, Told, Way
+from tracker.history import Change, Entry, History, Summary
+from tracker.render import words
+from tracker.render.condensed import Condensed, Control, Numbered, Outcome, Way
 from tracker.render.right import RightBytes
-from tracker.results import Document, GrammarDocument, Kind
+from tracker.results import NEWS, Document, GrammarDocument, Kind
 from tracker.watches import WatchHistory, verdict_word
 
 _AT_A_STATE = frozenset({Kind.UNSOUND, Kind.OVER_RESTRICTIVE, Kind.EOS_UNSOUND, Kind.EOS_MISSING})
@@ -39,128 +39,115 @@ class PageLimits:
     size: int = 6_000_000
 
 
-class _Tables:
-    """The tables of the page, filled as they are asked for."""
-
-    def __init__(self, condensed: Condensed, kept: frozenset[int]):
-        self.condensed = condensed
-        self.kept = kept
-        self.texts = Numbered[str]()
-        self.tokens = Numbered[tuple[str, str]]()
-        self.escapes = Numbered[Way]()
-        self.deviations = Numbered[Told]()
-        self.outcomes = Numbered[Outcome]()
-        self.controls = Numbered[Control]()
-        self._rows: dict[int, list[Any]] = {}
-
-    def data(self) -> dict[str, Any]:
-        """All tables as JSON values; what they refer to is filled in first."""
-        outcomes = [self._outcome(outcome) for outcome in self.outcomes.values]
-        deviations = [self._deviation(told) for told in self.deviations.values]
-        return {
-            "outcomes": outcomes,
-            "deviations": deviations,
-            "right": self._right(),
-            "texts": self.texts.values,
-            "tokens": self.tokens.values,
-            "escapes": self.escapes.values,
-            "controls": self.controls.values,
-        }
-
-    def _outcome(self, outcome: Outcome) -> dict[str, Any]:
-        shown = [n for n in outcome.deviations if n in self.kept]
-        row = outcome._asdict() | {
-            "text": self.texts.number(outcome.text),
-            "deviations": [self.deviations.number(self.condensed.all_deviations.values[n]) for n in shown],
-            "omitted": len(outcome.deviations) - len(shown),
-        }
-        return {key: value for key, value in row.items() if key not in {"origin", "published"}}
-
-    def _deviation(self, told: Told) -> list[Any]:
-        return [
-            told.kind,
-            told.cause,
-            int(told.mid),
-            told.prefix,
-            told.path,
-            self.tokens.number((told.tokens, told.ids)),
-            told.count,
-            self.escapes.number(told.escape) if told.escape else -1,
-            told.detail,
-        ]
-
-    def _right(self) -> dict[str, dict[str, list[Any]]]:
-        """By number of a text and by prefix: the bytes that may come next, may it end, is it viable."""
-        found: dict[str, dict[str, list[Any]]] = {}
-        for outcome in self.outcomes.values:
-            told = [self.condensed.all_deviations.values[n] for n in outcome.deviations if n in self.kept]
-            prefixes = {t.prefix for t in told if t.kind in _AT_A_STATE}
-            answers = found.setdefault(str(self.texts.number(outcome.text)), {})
-            oracle = RightBytes(outcome.text)
-            for prefix in sorted(prefixes - answers.keys()):
-                if right := oracle.after(bytes.fromhex(prefix)):
-                    answers[prefix] = [" ".join(right.next_bytes), int(right.may_end), int(right.viable)]
-        return {text: answers for text, answers in found.items() if answers}
+DocumentSource = Callable[[str], Document]
+"""Build id → that build's document of the grammar audit."""
 
 
 def page_data(
-    documents: Iterable[Document],
+    documents: DocumentSource,
     history: History,
     watches: Sequence[WatchHistory],
     limits: PageLimits,
 ) -> dict[str, Any]:
     """Everything that the page shows, as plain JSON values.
 
-    Of the documents, those of the grammar audit that the history holds are shown, build by build. They are
-    asked for one after another and not kept.
+    Documents are asked for one after another, the newest first, and not kept.
     """
-    summaries = {s.build.id: s for s in (*(e.summary for e in history.entries), *history.aside)}
-    condensed = Condensed(limits.tokens, limits.text)
-    for document in documents:
-        known = summaries.get(document.build.id)
-        if isinstance(document, GrammarDocument) and known and summarise(document) == known:
+    placed = [entry.build.id for entry in reversed(history.entries)]
+    newest_first = [*placed, *(summary.build.id for summary in history.aside)]
+    condensed = Condensed(limits.tokens, limits.text, limits.size)
+    for build_id in newest_first:
+        document = documents(build_id)
+        if isinstance(document, GrammarDocument):
             condensed.add(document)
-    newest_first = [entry.build.id for entry in reversed(history.entries)]
-    newest_first += [summary.build.id for summary in history.aside]
-    tables = _Tables(condensed, condensed.fitting(newest_first, limits.size))
     rows = _grammar_rows(condensed, newest_first)
-    columns = {build: _cells(build, rows, tables) for build in newest_first}
+    controls = Numbered[Control]()
     builds = [_build(entry.summary, entry, limits) for entry in history.entries]
     builds += [_build(summary, None, limits) for summary in history.aside]
     for build in builds:
-        build["cells"] = columns[build["id"]]
-        build["controls"] = [tables.controls.number(c) for c in condensed.controls.get(build["id"], ())]
-    vocabulary = next((condensed.vocabulary[b] for b in newest_first if b in condensed.vocabulary), None)
+        cells = condensed.cells.get(build["id"], {})
+        build["cells"] = [cells.get(name, -1) for name in rows]
+        build["controls"] = [controls.number(c) for c in condensed.controls.get(build["id"], ())]
     return {
-        "vocabulary": vocabulary,
+        "vocabulary": condensed.vocabulary,
         "builds": builds,
         "grammars": [{"name": n, "origin": o.origin, "published": o.published} for n, o in rows.items()],
         "watches": [watch_data(watch, list(rows)) for watch in watches],
-        "max_tokens": limits.tokens,
-        "omitted": len(condensed.all_deviations.values) - len(tables.kept),
-        **tables.data(),
+        "kinds": dict(words.KINDS),
+        "causes": dict(words.CAUSES),
+        "news": sorted(NEWS),
+        "controls": controls.values,
+        "omitted": sum(outcome.omitted for outcome in condensed.outcomes.values),
+        **_tables(condensed),
     }
+
+
+def _tables(condensed: Condensed) -> dict[str, Any]:
+    """Outcomes and deviations, and what they refer to by number."""
+    texts, tokens, escapes = Numbered[str](), Numbered[tuple[str, str]](), Numbered[Way]()
+    outcomes = [
+        {
+            key: value
+            for key, value in outcome._asdict().items()
+            if key not in {"origin", "published", "identity"}
+        }
+        | {"text": texts.number(outcome.text)}
+        for outcome in condensed.outcomes.values
+    ]
+    deviations = [
+        [
+            told.kind,
+            told.cause,
+            int(told.mid),
+            told.prefix,
+            told.path,
+            tokens.number((told.tokens, told.ids)),
+            told.total,
+            escapes.number(told.escape) if told.escape else -1,
+            told.detail,
+        ]
+        for told in condensed.deviations.values
+    ]
+    return {
+        "outcomes": outcomes,
+        "deviations": deviations,
+        "texts": texts.values,
+        "tokens": tokens.values,
+        "escapes": escapes.values,
+        "right": _right(condensed, texts),
+    }
+
+
+def _right(condensed: Condensed, texts: Numbered[str]) -> dict[str, dict[str, list[Any]]]:
+    """By number of a text and by prefix: the bytes that may come next, may it end, is it viable."""
+    prefixes: dict[str, set[str]] = {}
+    for outcome in condensed.outcomes.values:
+        told = (condensed.deviations.values[number] for number in outcome.deviations)
+        prefixes.setdefault(outcome.text, set()).update(t.prefix for t in told if t.kind in _AT_A_STATE)
+    found: dict[str, dict[str, list[Any]]] = {}
+    for text, places in prefixes.items():
+        oracle = RightBytes(text)
+        answers = {place: oracle.after(bytes.fromhex(place)) for place in sorted(places)}
+        found[str(texts.number(text))] = {
+            place: [" ".join(right.next_bytes), int(right.may_end), int(right.viable)]
+            for place, right in answers.items()
+            if right is not None
+        }
+    return {text: answers for text, answers in found.items() if answers}
 
 
 def _grammar_rows(condensed: Condensed, newest_first: Sequence[str]) -> dict[str, Outcome]:
     """Grammars with their newest outcome: the published ones, the corpus, the sources' own; each by name."""
     newest: dict[str, Outcome] = {}
     for build in newest_first:
-        for name, number in condensed.outcomes.get(build, {}).items():
-            newest.setdefault(name, condensed.all_outcomes.values[number])
+        for name, number in condensed.cells.get(build, {}).items():
+            newest.setdefault(name, condensed.outcomes.values[number])
     origins = ("corpus", "source-tree", "file")
 
     def rank(name: str) -> tuple[bool, int, str]:
         return not newest[name].published, origins.index(newest[name].origin), name
 
     return {name: newest[name] for name in sorted(newest, key=rank)}
-
-
-def _cells(build: str, rows: Iterable[str], tables: _Tables) -> list[int]:
-    """A build's outcomes by grammar, -1 where it has none."""
-    numbers = tables.condensed.outcomes.get(build, {})
-    values = tables.condensed.all_outcomes.values
-    return [tables.outcomes.number(values[numbers[name]]) if name in numbers else -1 for name in rows]
 
 
 def _build(summary: Summary, entry: Entry | None, limits: PageLimits) -> dict[str, Any]:

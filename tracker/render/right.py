@@ -9,6 +9,8 @@ from __future__ import annotations
 from itertools import groupby
 from typing import NamedTuple
 
+import numpy as np
+
 from oracle import OracleError, gbnf, lowering
 from oracle.automaton import DEAD, Automaton
 
@@ -46,7 +48,7 @@ class RightBytes:
         state = automaton.step(automaton.start, output)
         if state == DEAD:
             return Right((), False, False)
-        allowed = [byte for byte in range(256) if automaton.row(state)[byte] != DEAD]
+        allowed = np.flatnonzero(automaton.row(state) != DEAD).tolist()
         runs = [[byte for _, byte in run] for _, run in groupby(enumerate(allowed), lambda p: p[1] - p[0])]
         return Right(tuple(_range(run[0], run[-1]) for run in runs), automaton.accepting[state], True)
 

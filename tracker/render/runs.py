@@ -65,7 +65,7 @@ class Scale:
         for year in range(self.first.year, self.last.year + 1):
             for month in months:
                 moment = datetime(year, month, 1, tzinfo=UTC)
-                if self.first.tzinfo and self.first <= moment <= self.last:
+                if self.first.tzinfo and self.first <= moment <= self.last and self.place(moment) <= 95:
                     label = str(year) if month == 1 else f"{moment:%b}"
                     found.append(Tick(label, self.place(moment), month != 1))
         return found

@@ -2,36 +2,7 @@
 
 const DATA = JSON.parse(document.getElementById("data").textContent);
 
-const KINDS = {
-  UNSOUND: "a token is allowed that no string of the grammar continues with",
-  OVER_RESTRICTIVE: "a token is masked though a string of the grammar continues with it",
-  EOS_UNSOUND: "the output may end here though it is no string of the grammar",
-  EOS_MISSING: "the output may not end here though it is a whole string of the grammar",
-  CRASH: "the library crashed",
-  HANG: "the library did not answer in time",
-  OOM: "the library ran out of memory",
-  GRAMMAR_REJECTED: "a grammar that has a meaning is refused",
-  GRAMMAR_ACCEPTED: "a text is accepted that should have been refused",
-};
-
-const CAUSES = {
-  overlong: "a code point in more bytes than it takes",
-  surrogate: "bytes that spell a surrogate, which has no encoding",
-  "beyond-unicode": "bytes that lead above U+10FFFF",
-  "invalid-lead": "a byte that begins no UTF-8 sequence",
-  "stray-continuation": "a continuation byte without a lead",
-  "broken-sequence": "a code point that is never finished",
-  "not-in-language": "well-formed text that no string of the grammar begins with",
-  nul: "tokens whose text begins with NUL are refused",
-  "eog-text": "an ordinary token is taken for end of generation, since its text looks like one",
-  "negated-partial": "a negated class refuses bytes that may still become a character outside the class",
-  "token-terminal": "a token terminal refuses a token whose bytes are not whole code points",
-  unexplained: "no known cause explains it",
-  died: "the library died",
-  parser: "the grammar’s text is read differently",
-};
-
-const NEWS = new Set(["not-in-language", "unexplained"]);
+const NEWS = new Set(DATA.news);
 const DEATHS = new Set(["CRASH", "HANG", "OOM"]);
 const GROUPS = [
   ["The published eight", (grammar) => grammar.published],
@@ -91,28 +62,28 @@ function lets(filter, kind, cause, mid) {
   );
 }
 
-// What a cell says: {state, glyph, count, words}. States: none, unknown, clean, found (with level 1–4), dead, news.
+// What a cell says: {state, glyph, count, words, spoken}; `words` is all of it, `spoken` what the glyph or the
+// number does not say. States: none, unknown, clean, read, found (with level 1–4), dead, news.
 function judge(build, grammar, filter = {}) {
   const outcome = outcomeOf(build, grammar);
-  if (!DATA.builds[build].tested) {
-    return { state: "unknown", glyph: "?", count: 0, words: `untestable: ${DATA.builds[build].reason}` };
-  }
-  if (!outcome) return { state: "none", glyph: "·", count: 0, words: "not audited" };
-  if (outcome.status !== "complete") {
-    return { state: "unknown", glyph: "?", count: 0, words: `untestable: ${outcome.reason}` };
-  }
+  const untestable = !DATA.builds[build].tested ? DATA.builds[build].reason : outcome && outcome.status !== "complete" ? outcome.reason : null;
+  if (untestable !== null) return { state: "unknown", glyph: "?", count: 0, words: `untestable: ${untestable}`, spoken: "untestable" };
+  if (!outcome) return { state: "none", glyph: "·", count: 0, words: "not audited", spoken: "not audited" };
   const counts = outcome.counts.filter(([kind, cause, mid]) => lets(filter, kind, cause, mid));
   const count = counts.reduce((sum, row) => sum + row[3], 0);
+  if (!count && outcome.states) {
+    const all = outcome.exhaustive ? ", all there are" : "";
+    return { state: "clean", glyph: "✓", count, words: `no deviation; ${plural(outcome.states, "state")} compared${all}`, spoken: "no deviation" };
+  }
   if (!count) {
-    const looked = outcome.states
-      ? `${plural(outcome.states, "state")} compared${outcome.exhaustive ? ", all there are" : ""}`
-      : "no state compared: only how its text is read";
-    return { state: outcome.states ? "clean" : "read", glyph: outcome.states ? "✓" : "○", count, words: `no deviation; ${looked}` };
+    const spoken = "no deviation, no state compared";
+    return { state: "read", glyph: "○", count, words: "no deviation; no state compared: only how its text is read", spoken };
   }
   const words = `${plural(count, "deviation")}: ${counts.map(([k, c, , n]) => `${k} ${c} ${n.toLocaleString("en")}`).join(", ")}`;
-  if (counts.some((row) => NEWS.has(row[1]))) return { state: "news", glyph: "▲", count, words };
-  if (counts.some((row) => DEATHS.has(row[0]))) return { state: "dead", glyph: "✕", count, words };
-  return { state: "found", glyph: "", count, words, level: Math.min(4, 1 + Math.floor(Math.log10(count))) };
+  const noun = count === 1 ? "deviation" : "deviations";
+  if (counts.some((row) => NEWS.has(row[1]))) return { state: "news", glyph: "▲", count, words, spoken: `${noun}, with a cause that is news` };
+  if (counts.some((row) => DEATHS.has(row[0]))) return { state: "dead", glyph: "✕", count, words, spoken: `${noun}, the library died` };
+  return { state: "found", glyph: "", count, words, spoken: noun, level: Math.min(4, 1 + Math.floor(Math.log10(count))) };
 }
 
 // Runs of neighbours in a list that agree: [{items, key}].

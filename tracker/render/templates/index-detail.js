@@ -24,7 +24,7 @@ function bytesView(bytes, from = bytes.length) {
     }
   }
   if (end < bytes.length) view.append(element("span", { class: "soft" }, `… ${plural(bytes.length - end, "byte")}`));
-  if (!bytes.length) view.append(element("span", { class: "soft" }, "nothing yet"));
+  if (!bytes.length) view.append(element("span", { class: "soft" }, "(start)"));
   return view;
 }
 
@@ -51,24 +51,44 @@ function facts(pairs) {
   return element("dl", { class: "facts" }, pairs.filter(([, value]) => value !== null && value !== "" && value !== undefined).map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value))));
 }
 
-function chip(kind, cause, count) {
-  const state = NEWS.has(cause) ? "news" : DEATHS.has(kind) ? "dead" : "found level2";
-  const glyph = NEWS.has(cause) ? "▲ " : DEATHS.has(kind) ? "✕ " : "";
-  return element("span", { class: `chip ${state}`, title: `${KINDS[kind] || kind}; ${CAUSES[cause] || cause}` }, `${glyph}${kind} ${cause} ${short(count)}`);
+// Counts [[kind, cause, inside a code point, count]]: one group a kind, the causes behind it.
+function kindsView(counts) {
+  const kinds = distinct(counts.map((row) => row[0]));
+  return element("ul", { class: "kinds" }, kinds.map((kind) => {
+    const rows = counts.filter((row) => row[0] === kind);
+    const news = rows.some((row) => NEWS.has(row[1]));
+    const state = news ? "news" : DEATHS.has(kind) ? "dead" : "found level2";
+    const causes = distinct(rows.map((row) => row[1]));
+    return element(
+      "li",
+      {},
+      element("span", { class: `chip ${state}`, title: DATA.kinds[kind] || kind }, `${news ? "▲ " : DEATHS.has(kind) ? "✕ " : ""}${kind}`),
+      " ",
+      causes.flatMap((cause, position) => {
+        const count = rows.filter((row) => row[1] === cause).reduce((sum, row) => sum + row[3], 0);
+        const text = element("span", { title: DATA.causes[cause] || cause }, `${cause}\u00a0${count.toLocaleString("en")}`);
+        return position ? [" · ", text] : [text];
+      }),
+    );
+  }));
 }
 
+// Roles are named, since a narrow screen lays rows out as blocks, which would take them away.
 function table(name, heads, rows) {
-  return element(
-    "div",
-    { class: "scroll", role: "region", tabindex: "0", "aria-label": name },
-    element(
-      "table",
-      { class: "list" },
-      element("caption", { class: "hidden" }, name),
-      element("thead", {}, element("tr", {}, heads.map((head) => element("th", { scope: "col" }, head)))),
-      element("tbody", {}, rows),
-    ),
+  const made = element(
+    "table",
+    { class: "list", role: "table" },
+    element("caption", { class: "hidden" }, name),
+    element("thead", { role: "rowgroup" }, element("tr", {}, heads.map((head) => element("th", { scope: "col", role: "columnheader" }, head)))),
+    element("tbody", { role: "rowgroup" }, rows),
   );
+  for (const row of made.rows) {
+    row.setAttribute("role", "row");
+    for (const cell of row.cells) {
+      if (!cell.hasAttribute("role")) cell.setAttribute("role", cell.scope === "row" ? "rowheader" : "cell");
+    }
+  }
+  return element("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": name }, made);
 }
 
 function trail(...steps) {
@@ -141,9 +161,9 @@ function buildPage(index) {
             return element(
               "tr",
               {},
-              element("th", { scope: "row" }, element("a", { href: address(build.id, DATA.grammars[grammar].name) }, visible(DATA.grammars[grammar].name))),
+              element("th", { scope: "row", class: "name" }, element("a", { href: address(build.id, DATA.grammars[grammar].name) }, visible(DATA.grammars[grammar].name))),
               element("td", { class: "num" }, judge(index, grammar).count.toLocaleString("en")),
-              element("td", {}, element("span", { class: "chips" }, outcome.counts.map(([kind, cause, , count]) => chip(kind, cause, count)))),
+              element("td", {}, kindsView(outcome.counts)),
             );
           })),
         ]
@@ -204,8 +224,8 @@ function grammarPage(index, grammar) {
   return [
     ...head,
     outcome.status === "complete" ? "" : element("p", { class: "banner" }, element("strong", {}, "? Untestable: "), outcome.reason),
-    element("p", { class: "chips" }, outcome.counts.map(([kind, cause, , count]) => chip(kind, cause, count))),
-    element("pre", { class: "grammar", tabindex: "0", "aria-label": "The grammar" }, element("code", {}, shownText(DATA.texts[outcome.text]))),
+    kindsView(outcome.counts),
+    grammarView(outcome),
     facts([
       ["Compared", outcome.status === "complete" ? plural(outcome.states, "state") : ""],
       ["How far", !outcome.states ? "" : outcome.exhaustive ? "exhaustive: every state reachable at a token boundary, a proof for this vocabulary and build" : `${plural(outcome.left, "state")} seen and left${outcome.bound ? `; stopped by: ${outcome.bound}` : ""}`],
@@ -231,6 +251,10 @@ function grouped(deviations) {
   return groups;
 }
 
+function grammarView(outcome) {
+  return element("pre", { class: "grammar", role: "region", tabindex: "0", "aria-label": "The grammar’s text" }, element("code", {}, shownText(DATA.texts[outcome.text])));
+}
+
 // Line ends and tabs are obeyed, every other control is named.
 const shownText = (text) => text.replace(/[^\n\t]+/g, visible);
 
@@ -240,9 +264,9 @@ function placeRow(build, name, prefix, here) {
   return element(
     "tr",
     {},
-    element("th", { scope: "row" }, element("a", { class: "plain", href: address(build.id, name, prefix || START) }, bytesView(bytes))),
+    element("th", { scope: "row", class: "name" }, element("a", { class: "plain", href: address(build.id, name, prefix || START) }, bytesView(bytes))),
     element("td", { class: "text" }, textOf(bytes)),
-    element("td", {}, element("span", { class: "chips" }, here.map((deviation) => chip(deviation.kind, deviation.cause, Math.max(1, deviation.count))))),
+    element("td", {}, kindsView(here.map((deviation) => [deviation.kind, deviation.cause, deviation.mid, Math.max(1, deviation.count)]))),
     element("td", { class: "soft" }, outcomes.join("; ")),
   );
 }
@@ -276,21 +300,51 @@ function placePage(index, grammar, prefix) {
   ];
   if (!here.length) return [...head, element("p", { class: "banner" }, outcome?.omitted ? "If this build deviates here, this page does not describe it (see its limits); data/ does." : "No deviation is recorded at this place.")];
   const right = DATA.right[outcome.text]?.[prefix];
+  const brief = DATA.texts[outcome.text].split("\n").length <= 6 && DATA.texts[outcome.text].length < 400;
   const standingHere = here.some((deviation) => AT_A_PLACE.has(deviation.kind));
   return [
     ...head,
-    standingHere
-      ? facts([
-          ["The output stands", standing(bytes)],
-          ["As text", bytes.length ? element("span", { class: "text" }, textOf(bytes)) : ""],
-          ["Right next bytes", !right ? "" : right[2] ? element("span", {}, element("code", {}, rangesText(right[0])), " by the oracle") : "none: no string of the grammar begins with this output"],
-          ["May the output end here", right ? (right[1] ? "yes" : "no") : ""],
-          ["Token ids so far", here[0].path.length ? element("code", {}, here[0].path.join(" ")) : ""],
-        ])
-      : "",
+    brief ? grammarView(outcome) : "",
+    ...(standingHere ? rightView(bytes, right, here) : []),
     ...here.map((deviation) => deviationSection(deviation, bytes)),
-    element("details", { class: "source" }, element("summary", {}, "The grammar"), element("pre", { class: "grammar", tabindex: "0", "aria-label": "The grammar" }, element("code", {}, shownText(DATA.texts[outcome.text])))),
+    ...(brief ? [] : [element("details", { class: "source" }, element("summary", {}, "The grammar"), grammarView(outcome))]),
   ];
+}
+
+// What is right at a place, and what the build does instead, byte for byte.
+function rightView(bytes, right, here) {
+  const firsts = (kind) => distinct(here.filter((d) => d.kind === kind).flatMap((d) => d.tokens.map((token) => token.slice(0, 2))));
+  const may = !right ? "" : !right[2] ? "No string of the grammar begins with this output: nothing may follow, and it may not end." : right[1] ? "The output may end here." : "The output may not end here.";
+  const build = [
+    ["also allows tokens that begin with", firsts("UNSOUND")],
+    ["masks tokens that begin with", firsts("OVER_RESTRICTIVE")],
+  ].filter(([, list]) => list.length);
+  const ends = here.some((d) => d.kind === "EOS_UNSOUND") ? "lets the output end here" : here.some((d) => d.kind === "EOS_MISSING") ? "does not let the output end here" : "";
+  return [
+    element("p", {}, "The output stands ", standing(bytes), ".", bytes.length ? element("span", {}, " As text: ", element("span", { class: "text" }, textOf(bytes))) : "", here[0].path.length ? element("span", { class: "soft" }, ` Token ids: ${here[0].path.slice(-12).join(" ")}${here[0].path.length > 12 ? " (the last 12)" : ""}.`) : ""),
+    element(
+      "div",
+      { class: "versus" },
+      element("div", { class: "right" }, element("h2", {}, "✓ Right here"), right ? element("p", {}, right[2] ? ["Next byte: ", element("code", {}, rangesText(right[0])), ". "] : "", may) : element("p", { class: "soft" }, "Not worked out for this page: the oracle needs a vocabulary for it.")),
+      element(
+        "div",
+        { class: "wrong" },
+        element("h2", {}, "✕ The build"),
+        build.map(([words, list]) => element("p", {}, `${words} `, element("code", {}, runsOfBytes(list)))),
+        ends ? element("p", {}, ends) : "",
+      ),
+    ),
+  ];
+}
+
+// ["80", "81", "82", "84"] as "80–82, 84".
+function runsOfBytes(pairs) {
+  const runs = [];
+  for (const byte of pairs.map((pair) => parseInt(pair, 16)).sort((a, b) => a - b)) {
+    if (runs.length && runs.at(-1)[1] === byte - 1) runs.at(-1)[1] = byte;
+    else runs.push([byte, byte]);
+  }
+  return runs.map(([low, high]) => (low === high ? hexOf(low) : `${hexOf(low)}–${hexOf(high)}`)).join(", ");
 }
 
 function deviationSection(deviation, prefix) {
@@ -299,7 +353,7 @@ function deviationSection(deviation, prefix) {
     "section",
     { class: "deviation" },
     element("h2", {}, news ? "▲ " : "", element("code", {}, deviation.kind), " ", deviation.cause, deviation.count ? element("span", { class: "of" }, ` ${plural(deviation.count, "token")}`) : ""),
-    element("p", {}, `${capital(KINDS[deviation.kind] || "a deviation")}: ${CAUSES[deviation.cause] || deviation.cause}.`, deviation.mid ? " It belongs to the matching of partial code points (llama_grammar_match_partial_char)." : ""),
+    element("p", {}, `${sentenceFor(deviation)}`, deviation.mid ? " It belongs to the matching of partial code points (llama_grammar_match_partial_char)." : ""),
   );
   if (deviation.detail) section.append(element("p", {}, "Seen: ", element("code", {}, visible(deviation.detail))));
   if (deviation.kind === "EOS_UNSOUND" && prefix.length) section.append(bytesTable("The output that is reported complete", prefix, prefix.length, deviation.path));
@@ -308,7 +362,11 @@ function deviationSection(deviation, prefix) {
   return section;
 }
 
-const capital = (text) => text[0].toUpperCase() + text.slice(1);
+function sentenceFor({ kind, cause, count }) {
+  const who = count === 1 ? "The token is " : count ? "These tokens are " : kind.startsWith("EOS") ? "The output " : "";
+  const text = `${who}${DATA.kinds[kind] || kind}: ${DATA.causes[cause] || cause}.`;
+  return text[0].toUpperCase() + text.slice(1);
+}
 
 function tokensTable(deviation, prefix) {
   const masked = deviation.kind === "OVER_RESTRICTIVE";
@@ -319,7 +377,7 @@ function tokensTable(deviation, prefix) {
     return element(
       "tr",
       {},
-      element("td", { class: "num" }, deviation.ids[position] ?? ""),
+      element("td", { class: "id" }, deviation.ids[position] ?? ""),
       element("th", { scope: "row" }, bytesView(output, prefix.length)),
       element("td", { class: "text" }, textOf(output)),
       element("td", { class: "why" }, why),
@@ -340,7 +398,7 @@ function escapeView(escape, prefix) {
   const end = outcome === "end-of-generation" ? " There the build allows end of generation." : "";
   return [
     element("h3", {}, "Following only what the build allows"),
-    element("p", {}, `It leads to ${outcome === "end-of-generation" ? "an output that is " : ""}${escapeWords(escape)}.${end} `, element("span", { class: "soft" }, `${plural(explored, "state")} asked for.`)),
+    element("p", {}, `It leads to ${outcome === "end-of-generation" ? "an output that is " : ""}${escapeWords(escape)}.${end} `, element("span", { class: "soft" }, `${plural(explored, "state")} explored.`)),
     bytesTable("The way, byte by byte", bytes, prefix.length, path ? path.split(" ") : []),
   ];
 }
@@ -357,13 +415,13 @@ function bytesTable(name, bytes, from, path) {
       const at = sequence.start + index;
       if (at < first) return;
       const last = index === sequence.bytes.length - 1;
-      const spells = !last || sequence.length < 2 || sequence.value === null ? "" : sequence.well ? `= ${characterName(sequence.value)}` : `bits spell ${characterName(sequence.value)}${isScalar(sequence.value) ? `, written ${hexLine(encode(sequence.value))}` : ""}`;
+      const spells = !last || sequence.length < 2 || sequence.value === null ? "" : sequence.well ? `= ${characterName(sequence.value)}` : `bits spell ${characterName(sequence.value)}`;
       const fault = broken.offence && at === broken.offset;
       rows.push(
         element(
           "tr",
           { class: at < from ? "before" : null },
-          element("td", { class: "num" }, String(at + 1)),
+          element("td", { class: "id" }, String(at + 1)),
           element("th", { scope: "row" }, element("span", { class: `byte ${byte < 0x80 ? "ascii" : index ? "continuation" : "lead"}${fault ? " offence" : ""}` }, hexOf(byte))),
           element("td", {}, bitsView(byte)),
           element("td", {}, byteRole(sequence, index), spells ? element("span", { class: "spells" }, ` ${spells}`) : ""),

@@ -30,14 +30,23 @@ function buildForm() {
       element("label", { for: "filter-text" }, "Text"),
       element("input", { type: "search", id: "filter-text", name: "text", placeholder: "name, rule text, or bytes: f0 84", autocomplete: "off", spellcheck: "false" }),
     ),
-    field("watch", "Watch", same(DATA.watches.filter((watch) => watch.audit === "grammar").map((watch) => watch.name))),
-    field("cause", "Cause", same(distinct(allCounts.map((row) => row[1])))),
-    field("kind", "Kind", same(distinct(allCounts.map((row) => row[0])))),
-    field("grammar", "Grammar", same(DATA.grammars.map((grammar) => grammar.name))),
-    field("build", "Build", SHOWN_BUILDS.map((index) => [DATA.builds[index].id, DATA.builds[index].id])),
-    checkbox("affected", "Only grammars with deviations"),
-    checkbox("fold", "Fold builds that agree"),
-    element("button", { type: "reset", class: "quiet" }, "Reset"),
+    element(
+      "details",
+      { open: matchMedia("(min-width: 40.01rem)").matches },
+      element("summary", {}, "More filters"),
+      element(
+        "div",
+        { class: "fields" },
+        field("watch", "Watch", same(DATA.watches.filter((watch) => watch.audit === "grammar").map((watch) => watch.name))),
+        field("cause", "Cause", same(distinct(allCounts.map((row) => row[1])))),
+        field("kind", "Kind", same(distinct(allCounts.map((row) => row[0])))),
+        field("grammar", "Grammar", same(DATA.grammars.map((grammar) => grammar.name))),
+        field("build", "Build", SHOWN_BUILDS.map((index) => [DATA.builds[index].id, DATA.builds[index].id])),
+        checkbox("affected", "Only grammars with deviations"),
+        checkbox("fold", "Fold builds that agree"),
+        element("button", { type: "reset", class: "quiet" }, "Reset"),
+      ),
+    ),
   );
   form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("input", () => {
@@ -148,14 +157,29 @@ function matrixHead(runs) {
         : element("span", { class: "under" }, ...under.flatMap((text) => [text, element("br")]), newest.tested ? "" : "? untestable"),
     );
   });
-  return element("thead", {}, element("tr", {}, element("th", { scope: "col", class: "corner" }, "Grammar"), heads));
+  const causes = causesShown(runs) ? element("th", { scope: "col", class: "causes" }, `Causes in ${label(DATA.builds[runs[0].items[0]])}`) : "";
+  return element("thead", {}, element("tr", {}, element("th", { scope: "col", class: "corner" }, "Grammar"), heads, causes));
+}
+
+// With few builds there is room to say why, and not only how often.
+const causesShown = (runs) => runs.length > 0 && runs.length <= 7;
+
+function causesCell(build, grammar) {
+  const outcome = outcomeOf(build, grammar);
+  const sums = new Map();
+  for (const [kind, cause, mid, count] of outcome ? outcome.counts : []) {
+    if (lets(matrix.filter, kind, cause, mid)) sums.set(cause, (sums.get(cause) || 0) + count);
+  }
+  const largest = [...sums].sort((one, other) => other[1] - one[1] || (one[0] < other[0] ? -1 : 1));
+  return element("td", { class: "causes" }, largest.map(([cause, count]) => `${NEWS.has(cause) ? "▲ " : ""}${cause}\u00a0${count.toLocaleString("en")}`).join(" · "));
 }
 
 function matrixGroup(title, grammars, runs) {
-  const body = element("tbody", {}, element("tr", { class: "group" }, element("th", { scope: "rowgroup", colspan: runs.length + 1 }, element("span", {}, title))));
+  const body = element("tbody", {}, element("tr", { class: "group" }, element("th", { scope: "rowgroup", colspan: runs.length + 1 + Number(causesShown(runs)) }, element("span", {}, title))));
   for (const grammar of grammars) {
     const row = element("tr", {}, element("th", { scope: "row", title: DATA.grammars[grammar].name }, visible(DATA.grammars[grammar].name)));
     for (const { items } of runs) row.append(matrixCell(items[0], grammar));
+    if (causesShown(runs)) row.append(causesCell(runs[0].items[0], grammar));
     body.append(row);
   }
   return body;
@@ -165,16 +189,13 @@ function matrixCell(build, grammar) {
   const found = judge(build, grammar, matrix.filter);
   const name = DATA.grammars[grammar].name;
   if (found.state === "none") return element("td", { class: "none" }, element("span", { title: found.words }, "·", element("span", { class: "hidden" }, " not audited")));
+  const whose = `${name} on ${label(DATA.builds[build])}`;
   const link = element(
     "a",
-    {
-      href: address(DATA.builds[build].id, name),
-      tabindex: "-1",
-      title: `${DATA.builds[build].id}: ${found.words}`,
-      "aria-label": `${name} on ${label(DATA.builds[build])}: ${found.words}`,
-    },
-    found.glyph,
-    found.count ? (found.glyph ? " " : "") + short(found.count) : "",
+    { href: address(DATA.builds[build].id, name), tabindex: "-1", title: `${DATA.builds[build].id}: ${found.words}` },
+    found.glyph ? element("span", { "aria-hidden": "true" }, found.glyph) : "",
+    found.count ? `${found.glyph ? " " : ""}${short(found.count)}` : "",
+    element("span", { class: "hidden" }, ` ${found.spoken}, ${whose}`),
   );
   return element("td", { class: found.state + (found.level ? ` level${found.level}` : "") }, link);
 }
@@ -229,7 +250,7 @@ function buildMatrix() {
   matrix.root.append(
     matrix.form,
     matrix.status,
-    element("div", { class: "scroll", role: "region", "aria-labelledby": "matrix-title" }, matrix.table),
+    element("div", { class: "scroll", role: "region", "aria-label": "Matrix" }, matrix.table),
     element("ul", { class: "legend", "aria-label": "Legend" }, legend.map(([state, glyph, words]) => element("li", {}, element("span", { class: `chip ${state}` }, glyph), words ? ` ${words}` : ""))),
     element("p", { class: "soft small", id: "matrix-keys" }, "Tab enters the table once; arrow keys, Home and End move between its cells; Enter opens one."),
   );

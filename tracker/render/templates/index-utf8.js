@@ -95,6 +95,14 @@ function characterName(value) {
   return text.startsWith("‹") ? codePointName(value) : `${codePointName(value)} “${text}”`;
 }
 
+// The code points that a lead and a second byte spell, whatever follows: "U+4000–U+4FFF".
+function spelledRange(lead, second) {
+  const length = announcedLength(lead);
+  const rest = 64 ** (length - 2);
+  const low = ((lead & (0x7f >> length)) * 64 + (second & 0x3f)) * rest;
+  return rest > 1 ? `${codePointName(low)}–${codePointName(low + rest - 1)}` : codePointName(low);
+}
+
 // Which rule the first offence breaks, in words; "" for bytes that break none.
 function ruleBroken(bytes) {
   const { offence, offset } = scan(bytes);
@@ -105,6 +113,7 @@ function ruleBroken(bytes) {
   const atLead = sequence.start === offset;
   const range = secondBytes(sequence.bytes[0]).map(hexOf).join("–");
   const whole = sequence.value === null ? "" : `; the whole sequence spells ${characterName(sequence.value)}`;
+  const spelled = atLead ? "" : spelledRange(sequence.bytes[0], bytes[offset]);
   const shorter =
     sequence.value !== null && isScalar(sequence.value) ? `, which is written ${hexLine(encode(sequence.value))}` : "";
   switch (offence) {
@@ -115,15 +124,15 @@ function ruleBroken(bytes) {
     case "broken-sequence":
       return `A continuation byte (80–BF) has to follow here; ${byte} is none, so the code point before it stays unfinished.`;
     case "surrogate":
-      return `After ${lead} only ${range} is allowed: ${byte} begins a surrogate (D800–DFFF), which has no encoding${whole}.`;
+      return `After ${lead} only ${range} is allowed: ${byte} begins one of the surrogates ${spelled}, which have no encoding${whole}.`;
     case "beyond-unicode":
       return atLead
         ? `${byte} would begin a code point above U+10FFFF, the last one there is${whole}.`
-        : `After ${lead} only ${range} is allowed: ${byte} leads above U+10FFFF, the last code point there is${whole}.`;
+        : `After ${lead} only ${range} is allowed: ${byte} leads to ${spelled}, above the last code point U+10FFFF${whole}.`;
     default:
       return atLead
         ? `${byte} could only begin an overlong two-byte form of an ASCII character${whole}${shorter}.`
-        : `After ${lead} only ${range} is allowed: ${byte} begins an overlong form${whole}${shorter}.`;
+        : `After ${lead} only ${range} is allowed: ${byte} begins an overlong form of ${spelled}${whole}${shorter}.`;
   }
 }
 
