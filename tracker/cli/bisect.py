@@ -15,7 +15,7 @@ from tracker.audits.grammar.version import audit_version
 from tracker.bisect.deviations import Deviates, DeviatesAt
 from tracker.bisect.looks import BuildAndAsk, Log, Look
 from tracker.bisect.questions import Accepted, Command, Question
-from tracker.bisect.report import Findings, Title, compare_link, json_text, markdown, sentence
+from tracker.bisect.report import Findings, Title, compare_link, json_text, markdown, sentence, short
 from tracker.bisect.search import DEFAULT_PATIENCE, Probe
 from tracker.bisect.session import Result, Session
 from tracker.cache import Cache
@@ -233,15 +233,15 @@ class _Voice:
     def next_step(self, release: Release, probe: Probe, seconds_left: float | None) -> None:
         steps = f"about {probe.steps_left} step{'s' * (probe.steps_left != 1)} left"
         left = "" if seconds_left is None else f", {_duration(seconds_left)}"
-        self.say(f"{release}: looking ({steps}{left})")
+        self.say(f"{short(str(release))}: looking ({steps}{left})")
 
     def seen(self, look: Look) -> None:
         detail = f" ({look.detail})" if look.detail else ""
         how = "seen earlier" if look.remembered else _duration(look.seconds)
-        self.say(f"{look.release}: {self.question.words[look.verdict]}{detail}, {how}")
+        self.say(f"{short(look.release)}: {self.question.words[look.verdict]}{detail}, {how}")
 
     def dropped(self, release: Release) -> None:
-        self.say(f"{release}: not needed any more")
+        self.say(f"{short(str(release))}: not needed any more")
 
 
 def _duration(seconds: float) -> str:
