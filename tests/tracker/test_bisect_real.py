@@ -1,0 +1,85 @@
+"""A bisect over a real repository of llama.cpp: real builds, a commit that does not compile, and a fix.
+
+The history is made here, of a release's tree: two commits that show the deviation, two that do not compile,
+the fix, and one after it.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from repositories import Repository
+
+from tracker.cache import Cache
+from tracker.cli import run
+from tracker.errors import ExitCode
+from tracker.patching import apply_patch, read_patch
+from tracker.releases import parse_release
+from tracker.releases.channels import fetch
+
+FIX = Path(__file__).parents[2] / "patches" / "grammar-well-formed-utf8.patch"
+GRAMMAR = "src/llama-grammar.cpp"
+MINIMAL = 'root ::= ("\\u4e16" | "\\U0001F600")\n'
+
+
+@dataclass(frozen=True)
+class History:
+    """The repository, and its commits from the oldest on."""
+
+    url: str
+    commits: tuple[str, ...]
+
+    def release(self, index: int) -> str:
+        return f"git+{self.url}@{self.commits[index]}"
+
+
+@pytest.fixture(scope="module")
+def history(cache: Cache, tmp_path_factory: pytest.TempPathFactory) -> History:
+    source = fetch(parse_release("llama-cpp-python==0.3.36"), cache)
+    fixed = apply_patch(source, read_patch(FIX), cache).source.tree / GRAMMAR
+    repository = Repository(tmp_path_factory.mktemp("git") / "llama.cpp")
+    shutil.copytree(source.tree, repository.folder, dirs_exist_ok=True)
+    original = (source.tree / GRAMMAR).read_bytes()
+    broken = original + b"\nint does_not_compile = ;\n"
+    commits = [
+        repository.commit({}),
+        repository.commit({GRAMMAR: original + b"// a comment\n"}),
+        repository.commit({GRAMMAR: broken}),
+        repository.commit({GRAMMAR: broken + b"// another\n"}),
+        repository.commit({GRAMMAR: fixed.read_bytes()}),
+        repository.commit({GRAMMAR: fixed.read_bytes() + b"// a comment\n"}),
+    ]
+    return History(repository.url, tuple(commits))
+
+
+@pytest.mark.extended
+def test_the_fix_is_found_between_the_last_bad_build_and_two_that_do_not_compile(
+    history: History, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    grammar = tmp_path / "minimal.gbnf"
+    grammar.write_text(MINIMAL)
+    page, log = tmp_path / "answer.md", tmp_path / "log.txt"
+    ends = ["bisect", "--good", history.release(5), "--bad", history.release(0)]
+    asked = ["--grammar", str(grammar), "--cause", "overlong", "--report", str(page), "--log", str(log)]
+    assert run([*ends, *asked, "--fresh", "--json", "-"]) == ExitCode.OK
+    answer = json.loads(capsys.readouterr().out)
+    search = answer["searches"][0]
+    assert search["last_before"]["commit"] == history.commits[1]
+    assert search["last_before"]["verdict"] == "present"
+    assert search["first_after"]["commit"] == history.commits[4]
+    assert search["first_after"]["verdict"] == "absent"
+    assert search["untestable"] == [history.release(2), history.release(3)]
+    assert [item["commit"] for item in answer["commits"]] == list(history.commits[2:5])
+    broken = [step for step in search["steps"] if step["verdict"] == "untestable"]
+    assert all("does not build" in step["detail"] for step in broken)
+    assert "Unknown: 2 between, of which 2 could not be tested." in page.read_text()
+    assert "about 1 step left" in log.read_text()
+    # Once more: the builds are in the cache, the verdicts in the log, the answer is the same.
+    assert run([*ends, *asked, "--json", "-"]) == ExitCode.OK
+    assert json.loads(capsys.readouterr().out)["searches"][0]["sentence"] == search["sentence"]
+    again = log.read_text().splitlines()[-4:]
+    assert any("seen earlier" in line for line in again)
