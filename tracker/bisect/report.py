@@ -131,7 +131,8 @@ def _section(question: Question, result: Result) -> list[str]:
     for step, index in enumerate(result.order, 1):
         look = result.looks[index]
         lines.append(
-            f"| {step} | {_cell(short(look.release))} | {question.words[look.verdict]} | {_cell(look.detail)} |"
+            f"| {step} | {_cell(short(look.release))} | {question.words[look.verdict]} "
+            f"| {_cell(look.detail)} |"
         )
     lines.append("")
     if result.answer.untried:
