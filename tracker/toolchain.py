@@ -25,6 +25,8 @@ NINJA = Path(ninja.BIN_DIR) / "ninja"
 
 _CACHE_SIZE = "4G"
 _IDLE_SECONDS = "120"
+_SLOTS = 16
+"""Builds at once whose objects are shared; see ``tracker.build``."""
 _LONGEST_SOCKET_PATH = 100
 """Unix domain sockets take 107 bytes on Linux."""
 
@@ -86,6 +88,8 @@ def compiler_cache(cache: Cache) -> CompilerCache | None:
         "SCCACHE_CONF": os.devnull,
         "SCCACHE_SERVER_UDS": str(socket),
         "SCCACHE_IDLE_TIMEOUT": _IDLE_SECONDS,
+        # What one slot has compiled, another one finds.
+        "SCCACHE_BASEDIRS": os.pathsep.join(str(cache.folder("slots") / str(n)) for n in range(_SLOTS)),
         "SCCACHE_IGNORE_SERVER_IO_ERROR": "1",
     }
     return CompilerCache(sccache, variables) if _server_runs(sccache, variables, folder) else None
