@@ -10,6 +10,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -44,6 +45,13 @@ _SETTINGS = (
 _SANITIZE = tuple(
     f"{project}_SANITIZE_{kind}=ON" for project in ("LLAMA", "GGML") for kind in ("ADDRESS", "UNDEFINED")
 )
+
+_DIE_WITH_PARENT = (
+    "import ctypes, os, signal, sys; ctypes.CDLL(None).prctl(1, signal.SIGKILL); "
+    "os.execv(sys.argv[1], sys.argv[1:])"
+)
+"""Python that becomes the command in its arguments, which then ends when this process is killed (prctl 1 is
+PR_SET_PDEATHSIG): nobody else would end a compilation that nobody waits for."""
 
 LOG = "build.log"
 _LOG_TAIL = 8000
@@ -120,7 +128,7 @@ class Recipe:
         log = self.working / LOG
         with open(log, "ab") as output:
             process = subprocess.Popen(
-                command,
+                [sys.executable, "-I", "-c", _DIE_WITH_PARENT, *command],
                 env=environment(variables, home),
                 cwd=self.working,
                 stdin=subprocess.DEVNULL,

@@ -182,7 +182,9 @@ def killed_build(project: Project, own_cache: Cache) -> Iterator[Build]:
     """A build whose process was killed while CMake ran; then the same build again."""
     waiting = project.tree.parent / "waiting"
     lists = CMAKE_LISTS.replace("{counter}", str(project.counter))
-    wait = f'if(NOT EXISTS "{waiting}")\nfile(TOUCH "{waiting}")\nexecute_process(COMMAND sleep 5)\nendif()\n'
+    wait = (
+        f'if(NOT EXISTS "{waiting}")\nfile(TOUCH "{waiting}")\nexecute_process(COMMAND sleep 600)\nendif()\n'
+    )
     project.write("CMakeLists.txt", lists + wait)
     source = project.source(own_cache)
     process = multiprocessing.get_context("fork").Process(
@@ -192,9 +194,23 @@ def killed_build(project: Project, own_cache: Cache) -> Iterator[Build]:
     while not waiting.exists():
         time.sleep(0.02)
     assert process.pid is not None
+    (cmake,) = _children(process.pid)
     os.kill(process.pid, signal.SIGKILL)
     process.join()
+    while _runs(cmake):
+        time.sleep(0.02)
     yield build_release(source, cache=own_cache, jobs=1)
+
+
+def _children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def test_after_a_kill_the_next_run_builds(killed_build: Build) -> None:

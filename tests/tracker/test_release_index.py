@@ -122,11 +122,14 @@ def test_a_source_without_its_stamp_is_unpacked_again(index: FileIndex, own_cach
     assert (left / "CMakeLists.txt").read_bytes() == LLAMA_TREE["CMakeLists.txt"]
 
 
-def test_a_release_that_is_not_there_is_a_usage_error(index: FileIndex, own_cache: Cache) -> None:
-    index.add("llama-cpp-python", "0.3.1", PYTHON_TREE)
-    index.add("llama-cpp-python", "0.3.2", PYTHON_TREE)
-    with pytest.raises(UsageError, match=r"0\.3\.1 to 0\.3\.2"):
-        python_channel(index, own_cache).fetch(Release(ChannelName.PYTHON, "9.9.9"))
+def test_a_release_that_is_not_there_is_told_with_its_neighbours(index: FileIndex, own_cache: Cache) -> None:
+    for version in ("0.3.1", "0.3.2", "0.3.4"):
+        index.add("llama-cpp-python", version, PYTHON_TREE)
+    channel = python_channel(index, own_cache)
+    with pytest.raises(UsageError, match=r"the nearest are 0\.3\.2 and 0\.3\.4$"):
+        channel.fetch(Release(ChannelName.PYTHON, "0.3.3"))
+    with pytest.raises(UsageError, match=r"the nearest are 0\.3\.4$"):
+        channel.fetch(Release(ChannelName.PYTHON, "9.9.9"))
 
 
 def test_an_index_without_the_package_is_a_release_error(index: FileIndex, own_cache: Cache) -> None:

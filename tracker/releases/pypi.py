@@ -133,11 +133,10 @@ class IndexChannel:
         distributions = self._index.distributions(self._name)
         match = next((d for d in distributions if d.version == version), None)
         if match is None:
-            first, last = self._text(distributions[0]), self._text(distributions[-1])
-            raise UsageError(
-                f"{release}: no such release on the package index; it has {len(distributions)} "
-                f"from {first} to {last}"
-            )
+            older = [d for d in distributions if d.version < version][-1:]
+            newer = [d for d in distributions if d.version > version][:1]
+            nearest = " and ".join(self._text(d) for d in (*older, *newer))
+            raise UsageError(f"{release}: no such release on the package index; the nearest are {nearest}")
         return match
 
     def _text(self, distribution: Distribution) -> str:
