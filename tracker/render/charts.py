@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import groupby
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -73,6 +74,7 @@ class Lane:
     marks: tuple[Mark, ...]
 
 
+@cache
 def environment() -> Environment:
     """The environment of the charts' templates."""
     made = Environment(

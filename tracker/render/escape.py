@@ -8,6 +8,7 @@ Their results are safe in a paragraph; those of one line are also safe in a tabl
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from urllib.parse import quote
 
 MAX_SHOWN_BYTES = 24
@@ -34,6 +35,7 @@ def is_visible(text: str) -> bool:
     return visible(text) == text
 
 
+@lru_cache(maxsize=8192)
 def code(text: str) -> str:
     """The text as one line of inline code; space at the ends and in runs is not kept."""
     line = " ".join(visible(text).split())
@@ -52,6 +54,7 @@ def fence(text: str, language: str = "") -> str:
     return f"{ticks}{language}\n{shown}\n{ticks}"
 
 
+@lru_cache(maxsize=8192)
 def prose(text: str) -> str:
     """The text as one line of prose in which nothing is markup, a mention, a reference or a link."""
     line = " ".join(visible(text).split())

@@ -7,6 +7,7 @@ layout, nothing of results.
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from tracker.results import NEWS, BuildIdentity
 TEMPLATES = Path(__file__).parent / "templates"
 
 
+@cache
 def environment() -> Environment:
     """The environment of all markdown templates."""
     made = Environment(

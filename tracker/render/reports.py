@@ -6,7 +6,7 @@ order and compare them, once to show them; memory holds summaries and what the p
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -110,19 +110,30 @@ class _Reports:
         for history in self._watches:
             for point in history.points:
                 self._points.setdefault(point.build.id, []).append((history.watch.name, point))
+        self._audits: dict[str, list[AuditName]] = {}
+        for key in store.keys():
+            self._audits.setdefault(key.build_id, []).append(key.audit)
+        self._passed: set[str] = set()
+        self._newest_with: dict[str, str] = {}
+        for entry in histories[AuditName.GRAMMAR].entries if AuditName.GRAMMAR in histories else ():
+            if entry.summary.trustworthy:
+                self._newest_with.update(dict.fromkeys(entry.summary.subjects, entry.build.id))
         self._grammars: dict[str, tuple[GrammarResult, BuildIdentity]] = {}
         self._news: list[FindingRow] = []
 
     def write(self) -> None:
         """All files."""
         drawn = self._draw_charts()
-        documents = self._builds()
         grammar = self._histories.get(AuditName.GRAMMAR, History(AuditName.GRAMMAR, ()))
-        self._writer.write("index.html", render_page(documents, grammar, self._watches))
-        # The page may have stopped early; the pages of the builds are written on the way.
-        for _ in documents:
-            pass
-        for name, (result, build) in self._grammars.items():
+        # Documents are large, so each is read once for all pages; its build's are written as it passes.
+        self._writer.write("index.html", render_page(self._pass, grammar, self._watches))
+        for build_id in self._audits:
+            if build_id not in self._passed:
+                self._pass(build_id)
+        for history in self._watches:
+            if history.last_present is None:
+                self._watch_page(history, None)
+        for name, (result, build) in sorted(self._grammars.items()):
             view = grammar_view(result, build, grammar)
             self._page(f"grammars/{words.page_name(name)}", "grammar.md.j2", view=view)
         self._entry(drawn)
@@ -144,28 +155,18 @@ class _Reports:
             self._writer.write(drawn["timeline"], chart)
         return drawn
 
-    def _builds(self) -> Iterator[Document]:
-        """Write the page of each build, and of each watch, and hand the grammar documents on."""
-        newest_with: dict[str, str] = {}
-        grammar = self._histories.get(AuditName.GRAMMAR)
-        for entry in grammar.entries if grammar else ():
-            if entry.summary.trustworthy:
-                newest_with.update(dict.fromkeys(entry.summary.subjects, entry.build.id))
-        audits: dict[str, list[AuditName]] = {}
-        for key in self._store.keys():
-            audits.setdefault(key.build_id, []).append(key.audit)
+    def _pass(self, build_id: str) -> Document:
+        """Write the pages that show a build's documents; returns that of the grammar audit, or another."""
         order = list(AuditName)
-        for build_id, names in audits.items():
-            documents = [self._store.read(build_id, name) for name in sorted(names, key=order.index)]
-            self._build(documents)
-            for document in documents:
-                self._watch_pages(document)
-                if isinstance(document, GrammarDocument):
-                    self._keep(document, newest_with)
-                    yield document
-        for history in self._watches:
-            if history.last_present is None:
-                self._watch_page(history, None)
+        audits = sorted(self._audits[build_id], key=order.index)
+        documents = [self._store.read(build_id, audit) for audit in audits]
+        self._build(documents)
+        for document in documents:
+            self._watch_pages(document)
+            if isinstance(document, GrammarDocument):
+                self._keep(document)
+        self._passed.add(build_id)
+        return documents[0]
 
     def _build(self, documents: Sequence[Document]) -> None:
         build = documents[0].build
@@ -178,13 +179,13 @@ class _Reports:
         file = reproducer_file(case.grammar) if case else ""
         self._page(f"builds/{build.id}.md", "build.md.j2", view=view, title=title_of(build), file=file)
 
-    def _keep(self, document: GrammarDocument, newest_with: Mapping[str, str]) -> None:
+    def _keep(self, document: GrammarDocument) -> None:
         """Keep what the pages of grammars and the entry page show of a document."""
         grammar = self._histories[AuditName.GRAMMAR]
         if grammar.newest and grammar.newest.build.id == document.build.id:
             self._news = [row for row in finding_rows(document.grammars) if row.news]
         for result in document.grammars:
-            if newest_with.get(result.name) == document.build.id:
+            if self._newest_with.get(result.name) == document.build.id:
                 self._grammars[result.name] = (result, document.build)
 
     def _watch_pages(self, document: Document) -> None:
