@@ -68,6 +68,13 @@ def test_a_build_without_a_result_is_accepted_as_such(tmp_path: Path) -> None:
     assert accepted.documents[0].status == "untestable"
 
 
+def test_a_grammar_that_was_too_large_to_keep_is_accepted(tmp_path: Path) -> None:
+    large = builders.grammar("large", text="root ::= " + '"a" ' * 99_999)
+    kept = large.model_copy(update={"text": large.text[:200] + f"... ({len(large.text)} characters)"})
+    hand_over(tmp_path, encode(builders.document(builders.build(), kept)))
+    assert taken(tmp_path)[0].refused is None
+
+
 def test_a_job_that_handed_nothing_over_is_no_refusal(tmp_path: Path) -> None:
     assert taken(tmp_path / "missing") == []
     hand_over(tmp_path)
@@ -165,7 +172,7 @@ HOSTILE: dict[str, Callable[[dict[str, Any]], object]] = {
     "words as date": lambda d: d["build"].update(date="yesterday @all"),
     "markup as patch": lambda d: d["build"].update(patch="](x)"),
     "markup as vocabulary": lambda d: d["vocabulary"].update(name="<b>"),
-    "markup as control": lambda d: d["controls"][0].update(name="<b>"),
+    "lines as control": lambda d: d["controls"][0].update(name="a\nb"),
     "lines in a control": lambda d: d["controls"][0].update(detail="a\nb"),
     "lines in a reason": lambda d: d.update(reason="a\nb"),
     "an escape sequence in a reason": lambda d: d.update(reason="\x1b[31mred"),
@@ -190,7 +197,7 @@ HOSTILE: dict[str, Callable[[dict[str, Any]], object]] = {
     "no hex in a prediction": lambda d: d["predictions"][0].update(observed=["@x"]),
     "an endless grammar in a prediction": lambda d: d["predictions"][0].update(grammar="x" * 3_000),
     "an infinite figure": lambda d: d["controls"][0].update(figures={"recall": float("inf")}),
-    "markup as figure": lambda d: d["controls"][0].update(figures={"<b>": 1}),
+    "lines as figure": lambda d: d["controls"][0].update(figures={"a\nb": 1}),
     "markup as bound": lambda d: d["grammars"][0].update(bound="a\nb"),
 }
 

@@ -23,11 +23,12 @@ MAX_LINE = 2_000
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,119}")
 _NAME = re.compile(r"(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9_.+/-]{0,119}")
-_WORDS = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.,:()/+-]{0,79}")
 _SLUG = re.compile(r"[A-Za-z][A-Za-z0-9_+-]{0,39}")
 _VERSION = re.compile(r"[A-Za-z0-9_.-]{1,80}")
 _DATE = re.compile(r"[0-9T:Z.+-]{8,40}")
 _CODE_POINT = re.compile(r"U\+[0-9A-F]{4,6}")
+_ABRIDGED = re.compile(r".{200}\.\.\. \([0-9]+ characters\)", re.DOTALL)
+"""A grammar too large to be kept whole; its digest cannot be checked here."""
 _HEX = re.compile(r"(?:[0-9a-f]{2})*")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -55,10 +56,10 @@ def inspect(document: Document) -> None:
         _must(_NAME, document.vocabulary.name, "vocabulary.name")
         _must(_SHA256, document.vocabulary.sha256, "vocabulary.sha256")
     for control in document.controls:
-        _must(_WORDS, control.name, "controls.name")
+        _line(control.name, "controls.name")
         _line(control.detail, "controls.detail")
         for name, figure in control.figures.items():
-            _must(_WORDS, name, "controls.figures")
+            _line(name, "controls.figures")
             if not math.isfinite(figure):
                 raise ArtifactError(f"controls.figures.{name}: not a finite number")
     names = [subject.name for subject in document.subjects]
@@ -79,7 +80,8 @@ def _inspect_subject(subject: SubjectResult) -> None:
     for note in subject.notes:
         _line(note, f"{where}: notes")
     if isinstance(subject, GrammarResult):
-        if hashlib.sha256(subject.text.encode("utf-8", "surrogatepass")).hexdigest() != subject.sha256:
+        digest = hashlib.sha256(subject.text.encode("utf-8", "surrogatepass")).hexdigest()
+        if digest != subject.sha256 and not _ABRIDGED.fullmatch(subject.text):
             raise ArtifactError(f"{where}: sha256 is not that of its text")
         _line(subject.bound or "", f"{where}: bound")
         for place in subject.visited or ():
