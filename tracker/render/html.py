@@ -27,7 +27,7 @@ from tracker.results import NEWS
 from tracker.watches import Absent, Present, Untestable, WatchHistory, verdict_word
 
 _TEMPLATES = Path(__file__).parent / "templates"
-_SCRIPTS = ("index-utf8.js", "index-data.js", "index-matrix.js", "index-detail.js", "index-main.js")
+_SCRIPTS = tuple(f"index-{part}.js" for part in ("utf8", "data", "matrix", "detail", "place", "main"))
 _LATEST_CHANGES = 12
 _TOLD_CHANGES = frozenset(
     {Transition.APPEARED, Transition.REGRESSED, Transition.CHANGED, Transition.FIXED, Transition.UNTESTABLE}
