@@ -182,8 +182,10 @@ def killed_build(project: Project, own_cache: Cache) -> Iterator[Build]:
     """A build whose process was killed while CMake ran; then the same build again."""
     waiting = project.tree.parent / "waiting"
     lists = CMAKE_LISTS.replace("{counter}", str(project.counter))
+    survived = project.tree.parent / "survived"
     wait = (
-        f'if(NOT EXISTS "{waiting}")\nfile(TOUCH "{waiting}")\nexecute_process(COMMAND sleep 600)\nendif()\n'
+        f'if(NOT EXISTS "{waiting}")\nfile(TOUCH "{waiting}")\nexecute_process(COMMAND sleep 5)\n'
+        f'file(TOUCH "{survived}")\nendif()\n'
     )
     project.write("CMakeLists.txt", lists + wait)
     source = project.source(own_cache)
@@ -199,6 +201,7 @@ def killed_build(project: Project, own_cache: Cache) -> Iterator[Build]:
     process.join()
     while _runs(cmake):
         time.sleep(0.02)
+    assert not survived.exists(), "CMake went on after its parent was killed"
     yield build_release(source, cache=own_cache, jobs=1)
 
 

@@ -1,0 +1,47 @@
+"""The Qwen2.5 vocabulary: Qwen2's with nineteen names, and the same bytes everywhere."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+from gguf import GGUFReader
+
+from tracker.build import Build
+from tracker.cache import Cache
+from tracker.vocabulary import QWEN2_SHA256, QWEN25_SHA256, qwen25_vocabulary, write_qwen25
+
+pytestmark = pytest.mark.build
+
+NAMES = (
+    "<|object_ref_start|> <|object_ref_end|> <|box_start|> <|box_end|> <|quad_start|> <|quad_end|> "
+    "<|vision_start|> <|vision_end|> <|vision_pad|> <|image_pad|> <|video_pad|> <tool_call> </tool_call> "
+    "<|fim_prefix|> <|fim_middle|> <|fim_suffix|> <|fim_pad|> <|repo_name|> <|file_sep|>"
+).split()
+
+
+def test_only_the_nineteen_names_and_the_models_name_differ(build_0_3_36: Build, tmp_path: Path) -> None:
+    origin = build_0_3_36.tree / "models" / "ggml-vocab-qwen2.gguf"
+    assert hashlib.sha256(origin.read_bytes()).hexdigest() == QWEN2_SHA256
+    write_qwen25(origin, tmp_path / "made.gguf")
+    assert hashlib.sha256((tmp_path / "made.gguf").read_bytes()).hexdigest() == QWEN25_SHA256
+    before, after = (
+        {f.name: f for f in GGUFReader(p).fields.values()} for p in (origin, tmp_path / "made.gguf")
+    )
+    assert list(before) == list(after)
+    changed = {name for name in before if before[name].contents() != after[name].contents()}
+    assert changed <= {"general.name", "tokenizer.ggml.tokens", "tokenizer.ggml.token_type"}
+    old, new = (fields["tokenizer.ggml.tokens"].contents() for fields in (before, after))
+    assert [i for i, pair in enumerate(zip(old, new, strict=True)) if pair[0] != pair[1]] == [
+        *range(151646, 151665)
+    ]
+    assert new[151646:151665] == NAMES
+    assert after["tokenizer.ggml.token_type"].contents()[151646:151665] == [3] * 11 + [4] * 8
+
+
+def test_a_damaged_file_in_the_cache_is_made_again(build_0_3_36: Build, tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    (cache.folder("vocabularies") / "qwen2.5.gguf").write_bytes(b"half")
+    made = qwen25_vocabulary(cache, [tmp_path / "nowhere", build_0_3_36.tree])
+    assert hashlib.sha256(made.read_bytes()).hexdigest() == QWEN25_SHA256
