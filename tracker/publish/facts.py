@@ -53,13 +53,14 @@ class Case:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """The findings of one subject and cause on one build; ``where`` and ``detail`` are of the smallest."""
+    """The findings of one subject on one build, counted by kind and by cause.
+
+    ``where`` and ``detail`` are of the smallest.
+    """
 
     grammar: str
-    kind: str
-    cause: str
-    places: int
-    atoms: int
+    kinds: tuple[tuple[str, int], ...]
+    causes: tuple[tuple[str, int], ...]
     where: str
     detail: str
 

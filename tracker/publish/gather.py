@@ -5,6 +5,7 @@ nothing.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 
@@ -136,25 +137,27 @@ def _smallest(document: Document, found: Sequence[tuple[Finding, Atom]]) -> Case
 
 
 def _rows(found: Sequence[tuple[Finding, Atom]]) -> list[Row]:
-    groups: dict[tuple[str, str, str], list[Atom]] = {}
+    groups: dict[str, list[Atom]] = {}
     for _, atom in found:
-        groups.setdefault((atom.subject, atom.kind, atom.cause), []).append(atom)
+        groups.setdefault(atom.subject, []).append(atom)
     rows = []
-    for (subject, kind, cause), atoms in groups.items():
-        smallest = min(atoms, key=lambda a: (len(a.where), len(a.detail), a))
-        places = len({atom.where for atom in atoms})
+    for subject, atoms in groups.items():
+        # A token says more than the end of generation, which only follows from one.
+        smallest = min(atoms, key=lambda a: (not a.detail, len(a.where), len(a.detail), a))
+        kinds = Counter(str(atom.kind) for atom in atoms)
+        causes = Counter(str(atom.cause) for atom in atoms)
         rows.append(
             Row(
                 grammar=subject,
-                kind=kind,
-                cause=cause,
-                places=places,
-                atoms=len(atoms),
+                kinds=tuple(sorted(kinds.items(), key=lambda item: (-item[1], item[0]))),
+                causes=tuple(
+                    sorted(causes.items(), key=lambda item: (item[0] not in NEWS, -item[1], item[0]))
+                ),
                 where=smallest.where,
                 detail=smallest.detail,
             )
         )
-    return sorted(rows, key=lambda row: (row.cause not in NEWS, row.grammar, row.kind, row.cause))
+    return sorted(rows, key=lambda row: (row.causes[0][0] not in NEWS, row.grammar))
 
 
 def _coverage(document: Document) -> Coverage | None:

@@ -195,7 +195,8 @@ def _since(facts: WatchFacts) -> str:
         )
     if len(tested) == 1:
         return ""
-    return f"Present in all {len(tested)} builds tested, back to {build_name(tested[0].build)}."
+    builds = "both builds" if len(tested) == 2 else f"all {len(tested)} builds"
+    return f"Present in {builds} tested, back to {build_name(tested[0].build)}."
 
 
 def _gone(facts: WatchFacts) -> str:

@@ -118,8 +118,8 @@ def by_grammar(facts: WatchFacts, links: Links) -> str:
     lines = [
         f"### By grammar, in {named(f'{last.build.channel} {last.build.version}')}",
         "",
-        "| grammar | what | cause | places | findings | for example |",
-        "|---|---|---|---:|---:|---|",
+        "| grammar | findings | causes | for example |",
+        "|---|---|---|---|",
         *(_row(row) for row in facts.rows[:MAX_ROWS]),
         *_more(len(facts.rows) - MAX_ROWS, links.build(last.build), links),
     ]
@@ -213,10 +213,9 @@ def _run(run: Sequence[Point]) -> str:
 
 
 def _row(row: Row) -> str:
-    return (
-        f"| {named(row.grammar)} | {_kind(row.kind)} | {named(row.cause)} | {row.places:,} | {row.atoms:,} "
-        f"| {_example(row.where, row.detail)} |"
-    )
+    kinds = ", ".join(f"{_kind(kind)} {count:,}" for kind, count in row.kinds[:MAX_TOKENS])
+    causes = ", ".join(f"{named(cause)} {count:,}" for cause, count in row.causes[:MAX_TOKENS])
+    return f"| {named(row.grammar)} | {kinds} | {causes} | {_example(row.where, row.detail)} |"
 
 
 def _kind(kind: str) -> str:
