@@ -159,7 +159,8 @@ def read_vocabulary(path: str | os.PathLike[str]) -> Vocabulary:
 
 
 def _pieces(texts: Sequence[bytes], kinds: NDArray[np.uint8]) -> tuple[bytes, ...]:
-    table = byte_alphabet()
+    # What is not in the alphabet goes where Latin-1 does not reach, so that encoding finds it.
+    table = {code_point: 0x2FFF for code_point in range(0x100)} | byte_alphabet()
     pieces: list[bytes] = []
     for token, (text, kind) in enumerate(zip(texts, kinds.tolist(), strict=True)):
         if kind in (TokenKind.CONTROL, TokenKind.USER_DEFINED, TokenKind.UNKNOWN):
