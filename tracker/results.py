@@ -242,6 +242,8 @@ class GrammarResult(SubjectResult):
 
     def places(self) -> frozenset[str] | None:
         """The outputs before the states that were compared; None for all of them, or when not kept."""
+        if not self.states:
+            return frozenset()
         return None if self.visited is None or self.exhaustive else frozenset(self.visited)
 
 

@@ -57,7 +57,7 @@ def test_equal_dates_are_ordered_by_version_as_numbers() -> None:
 def test_build_numbers_decide_against_dates() -> None:
     first, second = build("a", day=5, number=100), build("b", day=4, number=101)
     dated = build("c", day=4)
-    # Number 100 comes first although it is dated later; the build with only a date keeps its place after b's.
+    # Number 100 comes first although it is dated later; the build with only a date keeps its own place.
     assert in_order([second, dated, first], lambda b: b)[0] == [first, dated, second]
 
 
@@ -188,6 +188,39 @@ def test_new_where_nobody_had_looked_has_not_appeared() -> None:
     new = grammar("g", deviation("f0", ["84"]), exhaustive=False, visited=["", "f0"])
     (change,) = _pair(document(OLD, old), document(NEW, new))
     assert change.transition is Transition.NOT_COMPARABLE
+
+
+REFUSED = deviation("", [], kind=Kind.GRAMMAR_REJECTED, cause=Cause.PARSER, mid=False)
+
+
+def test_holes_of_a_grammar_that_was_refused_before_have_not_appeared() -> None:
+    old, new = grammar("g", REFUSED, states=0), grammar("g", HOLE, deviation("", ["f5"]), visited=["", "f0"])
+    changes = _pair(document(OLD, old), document(NEW, new))
+    assert [(c.strand.kind, c.transition) for c in changes if c.strand] == [
+        ("GRAMMAR_REJECTED", Transition.FIXED),
+        ("UNSOUND", Transition.NOT_COMPARABLE),
+    ]
+
+
+def test_holes_of_a_grammar_that_is_refused_now_are_not_fixed() -> None:
+    old, new = grammar("g", HOLE, visited=["", "f0"]), grammar("g", REFUSED, states=0)
+    changes = _pair(document(OLD, old), document(NEW, new))
+    assert [(c.strand.kind, c.transition) for c in changes if c.strand] == [
+        ("GRAMMAR_REJECTED", Transition.APPEARED),
+        ("UNSOUND", Transition.NOT_COMPARABLE),
+    ]
+
+
+def test_what_becomes_of_a_text_is_known_without_any_state() -> None:
+    dead = deviation("", [], kind=Kind.OOM, cause=Cause.DIED, mid=False)
+    accepted = deviation("", [], kind=Kind.GRAMMAR_ACCEPTED, cause=Cause.PARSER, mid=False)
+    changes = _pair(
+        document(OLD, grammar("g", accepted, states=0)), document(NEW, grammar("g", dead, states=0))
+    )
+    assert [(c.strand.kind, c.transition) for c in changes if c.strand] == [
+        ("GRAMMAR_ACCEPTED", Transition.FIXED),
+        ("OOM", Transition.APPEARED),
+    ]
 
 
 def test_an_exhaustive_walk_has_looked_everywhere() -> None:

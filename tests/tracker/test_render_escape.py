@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import example, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from markdown_reader import CODE_TAGS, blocks, inlines, shown, skeleton
 
@@ -127,10 +127,38 @@ def test_plain_words_stay_as_they_are(text: str, markdown: str) -> None:
     assert prose(text) == markdown
 
 
-def test_bytes_are_written_in_pairs_and_cut() -> None:
-    assert hex_bytes("f084") == "`F0 84`"
-    assert hex_bytes("00" * 24) == "`" + " ".join(["00"] * 24) + "`"
-    assert hex_bytes("00" * 1026).endswith("` and 1,002 more bytes")
+@pytest.mark.parametrize(
+    ("data", "end", "markdown"),
+    [
+        (b"\xf0\x84", False, "`F0 84`"),
+        (b"\x00", False, "`00`"),
+        (b" ", False, "`20`"),
+        (b"</s>", False, '`"</s>"`'),
+        (b'{"\xf0', False, '`"{\\"\\xF0"`'),
+        (b"a  \\\n", False, '`"a \\x20\\\\\\n"`'),
+        (b"\x80" * 25, False, "`" + " ".join(["80"] * 24) + "` and 1 more bytes"),
+        (b"\x80" * 2000 + b"a", True, '1,977 bytes and `"' + "\\x80" * 23 + 'a"`'),
+    ],
+)
+def test_bytes_are_pairs_or_a_string_and_many_are_cut(data: bytes, end: bool, markdown: str) -> None:
+    assert hex_bytes(data.hex(), end=end) == markdown
+
+
+@given(st.binary(min_size=1, max_size=24))
+def test_bytes_can_be_read_back(data: bytes) -> None:
+    assume(b"|" not in data)
+    (span,) = inlines(hex_bytes(data.hex()))
+    shown_hex = span.content
+    if span.content.startswith('"'):
+        shown_hex = re.sub(r"\\x(..)|\\(.)|(.)", _unescape, span.content[1:-1])
+    assert bytes.fromhex(shown_hex) == data
+
+
+def _unescape(found: re.Match[str]) -> str:
+    if found[1]:
+        return found[1]
+    character = {"n": "\n", "t": "\t", "r": "\r"}.get(found[2], found[2]) if found[2] else found[3]
+    return f"{ord(character):02x}"
 
 
 def test_the_skeleton_sees_a_broken_table() -> None:

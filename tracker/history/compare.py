@@ -21,9 +21,10 @@ from tracker.history.model import (
     evidence_of,
     summarise,
 )
-from tracker.results import Atom, Document
+from tracker.results import Atom, Document, Kind
 
 _NOTHING: frozenset[Atom] = frozenset()
+_OF_THE_TEXT = frozenset({Kind.GRAMMAR_REJECTED, Kind.GRAMMAR_ACCEPTED, Kind.CRASH, Kind.HANG, Kind.OOM})
 
 
 def compare(old: Summary, new: Summary, evidence: EvidenceSource) -> tuple[Change, ...]:
@@ -143,10 +144,12 @@ def _change(strand: Strand, old: Evidence, new: Evidence, earlier: str, build: s
 def _looked_at(atoms: Iterable[Atom], here: Evidence, there: Evidence) -> Iterator[Atom]:
     """Those atoms, found by ``here``, whose places ``there`` has looked at as well.
 
+    What becomes of a grammar's text as such every result has seen, also one that came to no state at all.
     A finding away from every place (the end of an escape) hangs on the last place that its output passed.
     """
     for atom in atoms:
-        if there.places is None or _place(atom.where, here.places) in there.places:
+        of_the_text = not atom.where and atom.kind in _OF_THE_TEXT
+        if of_the_text or there.places is None or _place(atom.where, here.places) in there.places:
             yield atom
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tracker.history import Change, Entry, Strand, Transition
+from tracker.history import Entry, Strand, Transition
 from tracker.render import words
 from tracker.render.cases import Case, case_of, smallest_case, strand_of
+from tracker.render.changes import ChangeGroup, group_changes
 from tracker.results import (
     NEWS,
     AuditName,
@@ -20,12 +21,13 @@ from tracker.results import (
     Finding,
     GrammarDocument,
     GrammarResult,
+    Kind,
     SubjectResult,
 )
 from tracker.watches import Verdict, WatchPoint, verdict_word
 
 MAX_CHANGES = 60
-MAX_OTHER_CASES = 12
+MAX_OTHER_CASES = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,19 @@ class FindingRow:
     where: str
     example: str
     examples_left: int
+    news: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CauseRow:
+    """The findings of one kind and cause over all subjects."""
+
+    kind: str
+    cause: str
+    mid_code_point: bool
+    subjects: int
+    places: int
+    atoms: int
     news: bool
 
 
@@ -62,8 +77,9 @@ class AuditPart:
     document: Document
     reason: str
     rows: tuple[FindingRow, ...]
+    causes: tuple[CauseRow, ...]
     untested: tuple[SubjectResult, ...]
-    changes: tuple[Change, ...]
+    changes: tuple[ChangeGroup, ...]
     changes_left: int
     earlier: str
 
@@ -131,15 +147,18 @@ def _part(document: Document, entry: Entry | None) -> AuditPart:
     reason = document.reason or (f"control {failed.name} failed: {failed.detail}" if failed else "")
     if not document.trustworthy and not reason:
         reason = "no control was run"
-    changes = [c for c in entry.changes if c.transition is not Transition.UNTESTABLE] if entry else []
+    changes = entry.changes if entry else ()
+    groups = group_changes([c for c in changes if c.transition is not Transition.UNTESTABLE])
     trusted = document.trustworthy
+    rows = finding_rows(document.subjects) if trusted else []
     return AuditPart(
         document=document,
         reason="" if trusted else reason,
-        rows=tuple(finding_rows(document.subjects)) if trusted else (),
+        rows=tuple(rows),
+        causes=tuple(cause_rows(rows)),
         untested=tuple(s for s in document.subjects if s.status != "complete") if trusted else (),
-        changes=tuple(changes[:MAX_CHANGES]),
-        changes_left=max(0, len(changes) - MAX_CHANGES),
+        changes=tuple(groups[:MAX_CHANGES]),
+        changes_left=max(0, len(groups) - MAX_CHANGES),
         earlier=entry.earlier if entry else "",
     )
 
@@ -176,6 +195,26 @@ def finding_rows(
     return sorted(rows, key=lambda row: not row.news)
 
 
+def cause_rows(rows: Sequence[FindingRow]) -> list[CauseRow]:
+    """The rows added up by kind and cause: news before all, then kind by kind, the most findings first."""
+    groups: dict[tuple[str, str, bool], list[FindingRow]] = {}
+    for row in rows:
+        groups.setdefault((row.kind, row.cause, row.mid_code_point), []).append(row)
+    summed = [
+        CauseRow(
+            kind=kind,
+            cause=cause,
+            mid_code_point=mid,
+            subjects=len(found),
+            places=sum(row.places for row in found),
+            atoms=sum(row.atoms for row in found),
+            news=cause in NEWS,
+        )
+        for (kind, cause, mid), found in groups.items()
+    ]
+    return sorted(summed, key=lambda row: (not row.news, kind_rank(row.kind), -row.atoms, row.cause))
+
+
 def _grammar_part(document: GrammarDocument) -> GrammarPart:
     asked = [g for g in document.grammars if g.status == "complete" and g.states]
     affected = [g for g in document.grammars if g.deviations]
@@ -209,8 +248,15 @@ def _other_cases(grammars: Sequence[GrammarResult], first: Case | None) -> list[
                 smallest[key] = (size, grammar, deviation)
     if first is not None:
         smallest.pop((str(first.deviation.kind), first.deviation.cause), None)
-    order = sorted(smallest.items(), key=lambda item: (item[0][1] not in NEWS, item[0]))
+    order = sorted(
+        smallest.items(), key=lambda item: (item[0][1] not in NEWS, kind_rank(item[0][0]), item[0][1])
+    )
     return [case_of(grammar, deviation) for _, (_, grammar, deviation) in order]
+
+
+def kind_rank(kind: str) -> int:
+    """The place of a kind in the order in which kinds are told: as they are defined."""
+    return list(Kind).index(Kind(kind))
 
 
 def reproducer_file(grammar: GrammarResult) -> str:

@@ -87,7 +87,7 @@ def next_bytes(right: Right | None) -> str:
 def smallest_case(
     grammars: Iterable[GrammarResult], selected: Callable[[Strand], bool] = lambda _: True
 ) -> Case | None:
-    """The case to begin with: news first, then what ends wrongly, then the smallest grammar and output."""
+    """The case to begin with: news, then what ends wrongly, then published grammars, then the smallest."""
     found = [
         (grammar, deviation)
         for grammar in grammars
@@ -112,11 +112,14 @@ def strand_of(grammar: GrammarResult, deviation: Deviation) -> Strand:
     )
 
 
-def _size(grammar: GrammarResult, deviation: Deviation) -> tuple[bool, bool, int, int, int, str, str, str]:
+def _size(
+    grammar: GrammarResult, deviation: Deviation
+) -> tuple[bool, bool, bool, int, int, int, str, str, str]:
     escape = deviation.escape
     return (
         deviation.cause not in NEWS,
         escape is None or escape.outcome != "end-of-generation",
+        not grammar.published,
         len(grammar.text),
         len(deviation.prefix),
         len(deviation.tokens),

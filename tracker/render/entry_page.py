@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tracker.history import Change, Entry, History, Summary, Transition
 from tracker.render.build_page import FindingRow
+from tracker.render.changes import ChangeGroup, group_changes
 from tracker.render.grammar_page import subjects_of
 from tracker.render.watch_page import Standing, standing_of
 from tracker.results import NEWS, AuditName, BuildIdentity
@@ -45,7 +46,7 @@ class News:
     """What changed at one build."""
 
     build: BuildIdentity
-    changes: tuple[Change, ...]
+    changes: tuple[ChangeGroup, ...]
     left: int
 
 
@@ -116,9 +117,7 @@ def _real(entry: Entry) -> list[Change]:
 
 
 def _news(entry: Entry) -> News:
-    changes = _real(entry)
-    # What has no known cause leads here as well.
-    changes.sort(key=lambda change: change.strand is None or change.strand.cause not in NEWS)
+    changes = group_changes(_real(entry))
     return News(entry.build, tuple(changes[:MAX_CHANGES]), max(0, len(changes) - MAX_CHANGES))
 
 

@@ -67,11 +67,31 @@ def _no_block(found: re.Match[str]) -> str:
     return f"&#{ord(found[1])};" if found[1] else f"{found[2]}{_JOINER}"
 
 
-def hex_bytes(text: str) -> str:
-    """Bytes given in hex, as people read them: ``F0 84``; many are cut and counted."""
-    pairs = [text[at : at + 2].upper() for at in range(0, min(len(text), 2 * MAX_SHOWN_BYTES), 2)]
-    rest = len(text) // 2 - len(pairs)
-    return code(" ".join(pairs)) + (f" and {rest:,} more bytes" if rest else "")
+def hex_bytes(text: str, *, end: bool = False) -> str:
+    """Bytes given in hex, as people read them: ``F0 84``, and ``"</s>\\xF0"`` when there is ASCII among them.
+
+    Many are cut and counted: the first ones are shown, or with ``end`` the last.
+    """
+    data = bytes.fromhex(text)
+    shown = data[-MAX_SHOWN_BYTES:] if end else data[:MAX_SHOWN_BYTES]
+    rest = len(data) - len(shown)
+    if any(0x21 <= byte < 0x7F for byte in shown):
+        written = code(f'"{_c_string(shown)}"')
+    else:
+        written = code(" ".join(f"{byte:02X}" for byte in shown))
+    if not rest:
+        return written
+    return f"{rest:,} bytes and {written}" if end else f"{written} and {rest:,} more bytes"
+
+
+def _c_string(data: bytes) -> str:
+    """Bytes as between the quotes of a C string, but for hex escapes, which have two digits here."""
+    names = {0x22: '\\"', 0x5C: "\\\\", 0x0A: "\\n", 0x09: "\\t", 0x0D: "\\r"}
+    text = "".join(
+        names.get(byte) or (chr(byte) if 0x20 <= byte < 0x7F else f"\\x{byte:02X}") for byte in data
+    )
+    # Runs of spaces would be shown as one.
+    return text.replace("  ", " \\x20")
 
 
 def link(text: str, target: str) -> str:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from tracker.history import Change, Entry, History, SubjectSummary
+from tracker.history import Entry, History, SubjectSummary
 from tracker.render.cases import Case, case_of, next_bytes, right_after, smallest_case
+from tracker.render.changes import ChangeGroup, group_changes
 from tracker.results import NEWS, BuildIdentity, GrammarResult
 
 MAX_PLACES = 60
@@ -64,7 +65,7 @@ class GrammarView:
     case: Case | None
     places: tuple[Case, ...]
     places_left: int
-    changes: tuple[Change, ...]
+    changes: tuple[tuple[str, ChangeGroup], ...]
 
 
 def grammar_view(result: GrammarResult, build: BuildIdentity, history: History) -> GrammarView:
@@ -79,7 +80,9 @@ def grammar_view(result: GrammarResult, build: BuildIdentity, history: History) 
     order = sorted(result.deviations, key=lambda d: (d.cause not in NEWS, len(d.prefix), d.prefix, d.kind))
     shown = [case_of(result, deviation) for deviation in order[:MAX_PLACES]]
     changes = [
-        change for entry in history.entries for change in entry.changes if change.subject == result.name
+        (at.build.id, group)
+        for at in reversed(history.entries)
+        for group in group_changes([change for change in at.changes if change.subject == result.name])
     ]
     return GrammarView(
         result=result,
@@ -90,7 +93,7 @@ def grammar_view(result: GrammarResult, build: BuildIdentity, history: History) 
         case=smallest_case([result]),
         places=tuple(shown),
         places_left=len(order) - len(shown),
-        changes=tuple(reversed(changes[-MAX_CHANGES:])),
+        changes=tuple(changes[:MAX_CHANGES]),
     )
 
 

@@ -37,6 +37,7 @@ def environment() -> Environment:
         code=lambda text: Markup(escape.code(str(text))),
         fence=lambda text, language="": Markup(escape.fence(text, language)),
         bytes=lambda text: Markup(escape.hex_bytes(text)) if text else "nothing yet",
+        output=lambda text: Markup(escape.hex_bytes(text, end=True)) if text else "nothing yet",
         link=lambda text, target: Markup(escape.link(str(text), target)),
         upstream=upstream_link,
         number="{:,}".format,

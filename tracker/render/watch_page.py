@@ -10,6 +10,7 @@ from tracker.config import Watch
 from tracker.history import Transition
 from tracker.render.build_page import FindingRow, finding_rows
 from tracker.render.cases import Case, smallest_case
+from tracker.render.changes import ChangeGroup, group_changes
 from tracker.results import BuildIdentity, Document, GrammarDocument
 from tracker.watches import Present, Untestable, WatchHistory, WatchPoint, selects, verdict_word
 
@@ -61,7 +62,7 @@ class WatchView:
     standing: Standing
     filters: tuple[tuple[str, tuple[str, ...]], ...]
     runs: tuple[VerdictRun, ...]
-    steps: tuple[WatchPoint, ...]
+    steps: tuple[tuple[WatchPoint, tuple[ChangeGroup, ...]], ...]
     shown: BuildIdentity | None
     rows: tuple[FindingRow, ...]
     case: Case | None
@@ -90,7 +91,7 @@ def watch_view(history: WatchHistory, document: Document | None) -> WatchView:
         standing=standing_of(history),
         filters=tuple(_filters(watch)),
         runs=tuple([VerdictRun(tuple(points)) for _, points in groups]),
-        steps=tuple(reversed(steps[-MAX_STEPS:])),
+        steps=tuple([(p, tuple(group_changes(p.changes))) for p in reversed(steps[-MAX_STEPS:])]),
         shown=document.build if document else None,
         rows=tuple(rows),
         case=case,

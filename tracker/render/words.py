@@ -188,7 +188,8 @@ def covered(grammar: GrammarResult) -> str:
         return "only its text is asked"
     if grammar.exhaustive:
         return "exhaustive"
-    return f"stopped at {grammar.bound}; {grammar.left:,} left" if grammar.bound else f"{grammar.left:,} left"
+    left = f"{grammar.left:,} left" if grammar.left else ""
+    return "; ".join(filter(None, (f"stopped: {grammar.bound}" if grammar.bound else "", left)))
 
 
 def count(number: int, noun: str, plural: str = "") -> str:
