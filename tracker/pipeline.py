@@ -42,12 +42,14 @@ Tell = Callable[[str], None]
 class Selection:
     """Which grammars of the corpus are audited, and with which bound.
 
-    ``patterns`` are shell patterns over names (empty: all); ``states`` is a bound on every walk.
+    ``patterns`` are shell patterns over names (empty: all); ``states`` is a bound on every walk, ``paths``
+    the number of token paths to each state.
     """
 
     patterns: tuple[str, ...] = ()
     states: int | None = None
     folder: Path | None = None
+    paths: int = 1
 
 
 def load_vocabulary(cache: Cache, trees: Sequence[Path] = ()) -> VocabularyFile:
@@ -78,6 +80,8 @@ def select_grammars(selection: Selection, tree: Path | None) -> tuple[CorpusEntr
     if selection.states is not None:
         bound = selection.states
         entries = [e.model_copy(update={"states": min(e.states, bound)}) for e in entries]
+    if selection.paths > 1:
+        entries = [e.model_copy(update={"paths": selection.paths}) for e in entries]
     return tuple(entries)
 
 

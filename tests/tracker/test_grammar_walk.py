@@ -78,6 +78,22 @@ def test_the_walk_never_goes_through_a_token_that_only_one_side_accepts() -> Non
     assert all(0x84 not in path for path in client.asked)
 
 
+def test_more_paths_come_to_the_same_states_in_other_ways() -> None:
+    grammar = 'root ::= "a"? [\\u4e00-\\u4fff]'
+    once, _ = walked(grammar)
+    client = FakeClient(faithful(VOCABULARY, END))
+    twice = Walk()
+    oracle = Oracle(grammar, VOCABULARY)
+    for _ in walk(oracle, client, grammar, ends(), states=100, paths=2, keep_every=9, result=twice):  # type: ignore[arg-type]
+        pass
+    assert twice.visited > once.visited
+    assert twice.exhaustive
+    reached = [oracle.walk(path) for path in client.asked]
+    assert max(reached.count(state) for state in reached) == 2
+    # The token that ends a character and begins the next is one of the other ways.
+    assert (IDS[b"a\xe4"],) in client.asked
+
+
 def test_every_second_mask_is_kept_for_the_null_control() -> None:
     result, client = walked(MINIMAL)
     assert [path for path, _ in result.masks] == client.asked[::2]

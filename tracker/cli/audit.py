@@ -37,6 +37,7 @@ def audit(
     release: Annotated[str, typer.Argument(help="For example llama-cpp-python==0.3.36, or path:DIR.")],
     grammar: options.GrammarNames = None,
     states: options.States = None,
+    paths: options.Paths = 1,
     corpus: Annotated[Path | None, typer.Option(help="Another folder with a corpus.yaml.")] = None,
     jobs: options.Jobs = options.DEFAULT_JOBS,
     json_to: options.Json = "",
@@ -54,7 +55,7 @@ def audit(
     OUTPUT.say(f"{build.id}: auditing")
     with state_progress() as progress:
         document, facts = audit_grammars(
-            build, cache, Selection(tuple(grammar or ()), states, corpus), jobs=jobs, progress=progress
+            build, cache, Selection(tuple(grammar or ()), states, corpus, paths), jobs=jobs, progress=progress
         )
     if json_to:
         write_json(json_to, encode(document).decode())

@@ -42,6 +42,7 @@ def check(
         typer.Option("--tokens", metavar="ID,ID", help="Show one state: the output so far as token ids."),
     ] = None,
     states: Annotated[int, typer.Option(min=1, help="Compare at most so many states.")] = DEFAULT_STATES,
+    paths: options.Paths = 1,
     jobs: options.Jobs = options.DEFAULT_JOBS,
     json_to: options.Json = "",
     exit_code: options.ExitCodeOption = False,
@@ -55,7 +56,7 @@ def check(
 
     One state: llama-tracker check my.gbnf --at f0
     """
-    entry = grammar_file(file, states)
+    entry = grammar_file(file, states).model_copy(update={"paths": paths})
     output = _bytes(at)
     path = _token_ids(tokens)
     cache = Cache.default()

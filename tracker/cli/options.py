@@ -63,3 +63,9 @@ GrammarNames = Annotated[
 States = Annotated[
     int | None, typer.Option("--states", min=1, help="Compare at most so many states of each grammar.")
 ]
+Paths = Annotated[
+    int,
+    typer.Option(
+        "--paths", min=1, max=100, help="Compare each state after up to so many token paths that lead to it."
+    ),
+]

@@ -83,6 +83,7 @@ def audit_grammar(
             entry.text,
             ends,
             states=entry.states,
+            paths=entry.paths,
             keep_every=keep_every,
             result=found,
             visit=[(visit.text * visit.times).encode() for visit in entry.visit],

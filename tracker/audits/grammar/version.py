@@ -36,6 +36,7 @@ def audit_version(entries: Iterable[CorpusEntry], vocabulary_sha256: str) -> str
         if entry.group == "source-tree":
             continue
         shape = [entry.name, entry.group, entry.sha256, entry.states, entry.oracle_only, entry.read_as]
+        shape.append(entry.paths)
         shape += [[visit.text, visit.times] for visit in entry.visit]
         digest.update(json.dumps(shape).encode() + b"\n")
     digest.update(vocabulary_sha256.encode())

@@ -2,18 +2,21 @@
 
 Breadth first, but a state that shows a new position of the grammar goes before one that does not: a plain
 queue drowns in white space. A state is the oracle's; each is visited once, by the first token path found,
-which is a shortest one among those of its rank. The walk goes on only through tokens that both sides accept,
-so that both stay in equivalent, well-defined states.
+which is a shortest one among those of its rank, or by several paths when asked for, since the build's own
+state may differ where the oracle's does not. The walk goes on only through tokens that both sides accept, so
+that both stay in equivalent, well-defined states.
 """
 
 from __future__ import annotations
 
 import heapq
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from oracle.automaton import DEAD
 from oracle.mask import Oracle
@@ -66,19 +69,20 @@ def walk(
     ends: Ends,
     *,
     states: int,
+    paths: int = 1,
     keep_every: int,
     result: Walk,
     visit: Sequence[bytes] = (),
     reading: Reading | None = None,
 ) -> Iterator[tuple[Place, Comparison]]:
-    """Visit up to ``states`` states; yields each with its comparison and fills ``result``.
+    """Visit up to ``states`` states, each by up to ``paths`` paths; yields each with its comparison.
 
     Outputs in ``visit`` are compared first, unless the build refuses a token on the way to them.
 
     Raises:
         GrammarRejected: the build refuses the grammar.
     """
-    frontier = _Frontier(oracle)
+    frontier = _Frontier(oracle, paths)
     unproven = {place.path for output in visit if (place := frontier.visit_first(output)) is not None}
     deaths = 0
     result.start_tokens = int(oracle.mask(oracle.start).tokens.sum())
@@ -128,9 +132,10 @@ def death_finding(place: Place, death: WorkerDied) -> Deviation:
 class _Frontier:
     """States seen and not yet visited, the most instructive first."""
 
-    def __init__(self, oracle: Oracle):
+    def __init__(self, oracle: Oracle, paths: int):
         self._oracle = oracle
-        self._seen = {oracle.start}
+        self._paths = paths
+        self._seen = Counter({oracle.start: 1})
         self._heap: list[tuple[int, int, int, Place]] = []
         self._order = 0
         self._positions: set[int] = set()
@@ -153,7 +158,7 @@ class _Frontier:
         state = self._oracle.walk(path)
         if state == DEAD or state in self._seen:
             return None
-        self._seen.add(state)
+        self._seen[state] += 1
         place = Place(state, path, output)
         heapq.heappush(self._heap, (-1, len(path), 0, place))
         return place
@@ -171,13 +176,28 @@ class _Frontier:
         token_of[following[backwards]] = backwards
         token_of[DEAD] = -1
         for state in np.flatnonzero(token_of >= 0).tolist():
-            if state not in self._seen:
-                self._seen.add(state)
-                self._push(place.after(self._oracle, int(token_of[state]), state))
+            room = self._paths - self._seen[state]
+            if room == 1:
+                self._add(place, int(token_of[state]), state)
+            elif room > 1:
+                for token in _one_of_each_length(order[following[order] == state], self._oracle)[:room]:
+                    self._add(place, token, state)
+
+    def _add(self, place: Place, token: int, state: int) -> None:
+        self._seen[state] += 1
+        self._push(place.after(self._oracle, token, state))
 
     def coverage(self) -> Coverage:
         """Positions of the grammar before a terminal, and those met at token boundaries."""
         return Coverage(positions=sum(self._oracle.network.terminal), reached=len(self._positions))
+
+
+def _one_of_each_length(tokens: NDArray[np.int32], oracle: Oracle) -> list[int]:
+    """Of tokens sorted by length the first of each length: paths that cut the output in different places."""
+    chosen: dict[int, int] = {}
+    for token in tokens.tolist():
+        chosen.setdefault(len(oracle.vocabulary.pieces[token]), token)
+    return list(chosen.values())
 
 
 def longest_tokens(vocabulary: Vocabulary, output: bytes) -> tuple[int, ...]:
