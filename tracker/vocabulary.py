@@ -11,9 +11,12 @@ import hashlib
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
-from gguf import GGUFReader, GGUFValueType, GGUFWriter, TokenType
+import numpy as np
+from gguf import GGUFValueType, GGUFWriter, TokenType
 
+from oracle.gguf import StringArray, read_gguf
 from tracker.cache import Cache
 from tracker.errors import TrackerError
 from tracker.releases import ChannelName, Release
@@ -84,21 +87,20 @@ def qwen25_vocabulary(cache: Cache, trees: Iterable[Path] = ()) -> Path:
 
 def write_qwen25(origin: Path, target: Path) -> None:
     """Write the vocabulary: all fields of ``origin`` in their order, with the nineteen names filled in."""
-    reader = GGUFReader(origin)
-    writer = GGUFWriter(target, str(reader.fields["general.architecture"].contents()))
-    for field in reader.fields.values():
-        if field.name.startswith("GGUF.") or field.name == "general.architecture":
+    file = read_gguf(origin)
+    writer = GGUFWriter(target, file.text("general.architecture"))
+    for name, value in file.metadata.items():
+        if name == "general.architecture":
             continue
-        value = field.contents()
-        if field.name == "general.name":
-            value = "Qwen2.5"
-        elif field.name == "tokenizer.ggml.tokens":
-            value[FIRST_NAMED : FIRST_NAMED + len(_NAMES)] = _NAMES
-        elif field.name == "tokenizer.ggml.token_type":
-            value[FIRST_NAMED : FIRST_NAMED + len(_NAMES)] = _TYPES
-        kind = field.types[0]
-        element = field.types[-1] if kind is GGUFValueType.ARRAY else None
-        writer.add_key_value(field.name, value, kind, sub_type=element)
+        content = _python(value.content)
+        if name == "general.name":
+            content = "Qwen2.5"
+        elif name == "tokenizer.ggml.tokens":
+            content[FIRST_NAMED : FIRST_NAMED + len(_NAMES)] = _NAMES
+        elif name == "tokenizer.ggml.token_type":
+            content[FIRST_NAMED : FIRST_NAMED + len(_NAMES)] = _TYPES
+        element = None if value.element is None else GGUFValueType(value.element)
+        writer.add_key_value(name, content, GGUFValueType(value.type), sub_type=element)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.close()
@@ -106,6 +108,15 @@ def write_qwen25(origin: Path, target: Path) -> None:
 
 _NAMES = [*CONTROL_NAMES, *USER_DEFINED_NAMES]
 _TYPES = [TokenType.CONTROL] * len(CONTROL_NAMES) + [TokenType.USER_DEFINED] * len(USER_DEFINED_NAMES)
+
+
+def _python(content: Any) -> Any:
+    """Metadata as the writer takes it: strings decoded, arrays as lists."""
+    if isinstance(content, StringArray):
+        return [text.decode() for text in content]
+    if isinstance(content, np.ndarray):
+        return content.tolist()
+    return content.decode() if isinstance(content, bytes) else content
 
 
 def _origin(cache: Cache, trees: Iterable[Path]) -> Path:
