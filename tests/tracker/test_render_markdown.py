@@ -174,7 +174,7 @@ def test_a_grammar_shows_what_each_build_does(tmp_path: Path) -> None:
         [
             "llama-cpp-python 2",
             "wrong",
-            "1 EOS_UNSOUND (overlong), 1 OVER_RESTRICTIVE (nul), 1 UNSOUND (overlong)",
+            "EOS_UNSOUND: 1 overlong; OVER_RESTRICTIVE: 1 nul; UNSOUND: 1 overlong",
         ],
         ["llama-cpp-python 1", "right", "none"],
     ]

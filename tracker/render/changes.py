@@ -13,7 +13,7 @@ from tracker.results import NEWS, Atom
 class ChangeGroup:
     """What became of one kind and cause, in ``subjects``.
 
-    ``strand`` is that of the first subject, None for changes about whole subjects; ``came`` and ``went``
+    ``strand`` is the first one, None where it is not about one kind and cause; ``came`` and ``went``
     count findings over all of them, the examples are the shortest. ``reason`` is the first one's.
     """
 
@@ -32,17 +32,20 @@ def group_changes(changes: Sequence[Change]) -> list[ChangeGroup]:
     groups: dict[tuple[object, ...], list[Change]] = {}
     for change in changes:
         strand = change.strand
-        what = (strand.kind, strand.cause, strand.mid_code_point) if strand else change.reason
+        what: object = change.reason
+        if strand and change.transition is not Transition.NOT_COMPARABLE:
+            what = (strand.kind, strand.cause, strand.mid_code_point)
         groups.setdefault((change.transition, what), []).append(change)
     return sorted((_group(found) for found in groups.values()), key=_rank)
 
 
 def _group(changes: Sequence[Change]) -> ChangeGroup:
     first = changes[0]
+    undecided = first.transition is Transition.NOT_COMPARABLE
     return ChangeGroup(
         transition=first.transition,
-        subjects=tuple(change.subject for change in changes if change.subject),
-        strand=first.strand,
+        subjects=tuple(dict.fromkeys(change.subject for change in changes if change.subject)),
+        strand=None if undecided else first.strand,
         came=sum(len(change.added) for change in changes),
         went=sum(len(change.removed) for change in changes),
         came_example=_shortest([atom for change in changes for atom in change.added]),

@@ -7,6 +7,7 @@ layout, nothing of results.
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -36,8 +37,8 @@ def environment() -> Environment:
     made.filters.update(
         code=lambda text: Markup(escape.code(str(text))),
         fence=lambda text, language="": Markup(escape.fence(text, language)),
-        bytes=lambda text: Markup(escape.hex_bytes(text)) if text else "nothing yet",
-        output=lambda text: Markup(escape.hex_bytes(text, end=True)) if text else "nothing yet",
+        bytes=_bytes,
+        output=lambda text: _bytes(text, end=True),
         link=lambda text, target: Markup(escape.link(str(text), target)),
         upstream=upstream_link,
         number="{:,}".format,
@@ -81,6 +82,15 @@ def upstream_link(build: BuildIdentity) -> Markup:
     if not build.commit or not build.commit.isalnum():
         return Markup(escape.code(text))
     return Markup(f"[{escape.code(text)}](https://github.com/ggml-org/llama.cpp/commit/{build.commit})")
+
+
+def _bytes(text: str, *, end: bool = False) -> str:
+    if not text:
+        return "nothing yet"
+    if re.fullmatch(r"(?:[0-9a-f]{2})+", text):
+        return Markup(escape.hex_bytes(text, end=end))
+    # Places and details of other audits than the grammar's are names.
+    return Markup(escape.code(text))
 
 
 def _quoted(value: Any) -> Any:
