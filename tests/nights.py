@@ -119,11 +119,7 @@ class Nights:
             text=True,
             timeout=300,
         )
-        ends = re.findall(
-            r"^\[nightly/(.+?)(?:-\d+)?\s*\] .* Job (succeeded|failed)$", done.stdout, re.MULTILINE
-        )
-        jobs = dict(sorted(ends, key=lambda end: (_ORDER.index(end[0].split()[0]), end)))
-        return Night(done.returncode, done.stdout, self.server.calls[before:], jobs)
+        return Night(done.returncode, done.stdout, self.server.calls[before:], _job_states(done.stdout))
 
     def committed(self) -> list[str]:
         """Subjects of the commits on the server, newest first."""
@@ -198,6 +194,14 @@ class Nights:
         return {"HOME": str(home), "PATH": path, "LANG": "C.UTF-8", "GIT_PAGER": "cat", "NO_COLOR": "1"}
 
 
+def _job_states(log: str) -> dict[str, str]:
+    """How each job ended. By its steps: act gives the jobs of a matrix one result in common."""
+    jobs = set(re.findall(r"^\[nightly/(.+?)(?:-\d+)?\s*\] .* Complete job$", log, re.MULTILINE))
+    failed = set(re.findall(r"^\[nightly/(.+?)(?:-\d+)?\s*\] .* Failure - Main", log, re.MULTILINE))
+    ordered = sorted(jobs, key=lambda name: (_ORDER.index(name.split()[0]), name))
+    return {name: "failed" if name in failed else "succeeded" for name in ordered}
+
+
 def _script(name: str) -> Path:
     return Path(sys.executable).parent / name
 
@@ -263,6 +267,7 @@ def tell(folder: Path) -> str:
         for number, (title, documents) in enumerate(STORY, 1):
             nights.release(*documents)
             night = nights.live()
+            assert "Success - Main Tell" in night.log, night.log
             jobs = ", ".join(f"{name} {state}" for name, state in night.jobs.items())
             lines += ["", f"## Night {number}: {title}", "", f"Jobs: {jobs}.", "", "Calls:", "", "```text"]
             lines += [*map(str, night.calls), "```"]
