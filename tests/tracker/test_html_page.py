@@ -674,8 +674,8 @@ def test_bytes_are_judged_as_the_oracle_judges_them(opened: Opened) -> None:
     ]
     edges += [0xEE, 0xEF, 0xF0, 0xF1, 0xF3, 0xF4, 0xF5, 0xF7, 0xF8, 0xFF]
     chance = random.Random(11)
-    strings = [[one, other] for one in range(256) for other in range(256)]
-    strings += [chance.choices(edges, k=chance.randrange(3, 7)) for _ in range(20_000)]
+    strings = [[one, other] for one in edges for other in range(256)]
+    strings += [chance.choices(edges, k=chance.randrange(3, 7)) for _ in range(8_000)]
     found = opened().evaluate(
         """(strings) => strings.map((bytes) => {
           const s = scan(bytes);

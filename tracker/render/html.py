@@ -39,6 +39,7 @@ class VerdictCard:
     """A watch's verdict on the newest build that could be tested, in words."""
 
     name: str
+    audit: str
     title: str
     about: str
     word: str
@@ -92,7 +93,7 @@ def render_page(
     """
     data = page_data(documents, history, watches, limits or PageLimits())
     script, theme = "".join(_source(name) for name in _SCRIPTS), _source("index-theme.js")
-    scale = Scale.over([entry.build for entry in history.entries])
+    scale = Scale.over([point.build for watch in watches for point in watch.points])
     newest = history.newest
     environment = Environment(
         loader=FileSystemLoader(_TEMPLATES),
@@ -110,8 +111,7 @@ def render_page(
         changes=_latest(history),
         ticks=scale.ticks(),
         newest=newest.build if newest else None,
-        builds=len(data["builds"]),
-        grammars=len(data["grammars"]),
+        builds={build["id"] for build in data["builds"]},
         vocabulary=data["vocabulary"],
         trust=_trust(data, newest.build.id if newest else ""),
         css=Markup(_source("index.css")),
@@ -152,7 +152,8 @@ def _card(history: WatchHistory, scale: Scale) -> VerdictCard:
     headline, word = "No build could be tested.", "untestable"
     if newest is not None:
         word = verdict_word(newest.verdict)
-        headline = _headline(newest.verdict, _dated(newest.build.id, newest.build.date))
+        noun = "grammar" if watch.audit == "grammar" else "subject"
+        headline = _headline(newest.verdict, _dated(newest.build.id, newest.build.date), noun)
     trailing = history.points[history.points.index(newest) + 1 :] if newest else history.points
     untested = ""
     if trailing and isinstance(trailing[-1].verdict, Untestable):
@@ -161,6 +162,7 @@ def _card(history: WatchHistory, scale: Scale) -> VerdictCard:
         untested = f"Not tested: {ids}{more} ({trailing[-1].verdict.reason})."
     return VerdictCard(
         name=watch.name,
+        audit=watch.audit,
         title=watch.title or watch.name,
         about=watch.about,
         word=word,
@@ -171,11 +173,11 @@ def _card(history: WatchHistory, scale: Scale) -> VerdictCard:
     )
 
 
-def _headline(verdict: Present | Absent | Untestable, build: str) -> str:
+def _headline(verdict: Present | Absent | Untestable, build: str, noun: str) -> str:
     match verdict:
         case Present(atoms=atoms, subjects=subjects, untested=untested):
             beside = f"; {len(untested)} could not be tested" if untested else ""
-            return f"{count(atoms, 'deviation')} in {count(len(subjects), 'grammar')} on {build}{beside}."
+            return f"{count(atoms, 'deviation')} in {count(len(subjects), noun)} on {build}{beside}."
         case Absent():
             return f"A complete audit of {build}, controls passed, has not seen it."
         case Untestable(reason=reason):
