@@ -151,6 +151,28 @@ def test_a_grammar_that_kills_the_build_is_untestable_unless_that_is_asked_for(
 
 
 @pytest.mark.build
+def test_in_a_corpus_a_grammar_that_kills_the_build_hides_nothing(
+    build_0_3_36: Build, vocabulary: VocabularyFile
+) -> None:
+    kills = "root ::= " + "(" * 60000 + '"a"' + ")" * 60000
+    entries = (
+        CorpusEntry(name="kills", why="of a test", group="robustness", states=1, inline=kills, text=kills),
+        CorpusEntry(name="hole", why="of a test", states=9, inline=MINIMAL, text=MINIMAL),
+        CorpusEntry(name="clean", why="of a test", states=3, inline='root ::= "a"', text='root ::= "a"'),
+    )
+
+    def ask(**filters: object) -> Reply:
+        watch = Watch.model_validate({"name": "w", **filters})
+        question = Deviates(watch=watch, entries=entries, vocabulary=vocabulary, about="anything")
+        return question.ask(build_0_3_36)
+
+    assert ask(causes=("overlong",)).verdict is P
+    assert ask(causes=("surrogate",)) == Reply(A, "3 grammars audited")
+    assert ask(causes=("overlong",), grammars=("kills", "c*")) == Reply(A, "2 grammars audited")
+    assert ask(grammars=("nothing",)).verdict is U
+
+
+@pytest.mark.build
 def test_a_refused_grammar_is_untestable_unless_that_is_asked_for(
     build_0_3_36: Build, vocabulary: VocabularyFile
 ) -> None:

@@ -7,8 +7,9 @@ that do not depend on the corpus have passed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from oracle import OracleError
@@ -17,7 +18,7 @@ from oracle.mask import Oracle
 from tracker.audits.grammar.audit import LIMITS, NULL_EVERY, ROBUSTNESS_LIMITS, VocabularyFile
 from tracker.audits.grammar.compare import Ends, Place, compare_state
 from tracker.audits.grammar.controls import positive_controls, vocabulary_control
-from tracker.audits.grammar.corpus import CorpusEntry
+from tracker.audits.grammar.corpus import CorpusEntry, source_tree_grammars
 from tracker.audits.grammar.unit import audit_grammar
 from tracker.audits.grammar.version import audit_version
 from tracker.audits.grammar.walk import longest_tokens
@@ -39,19 +40,19 @@ class Deviates:
 
     Attributes:
         watch: the filter.
-        entries: the grammars, in the order in which they are audited.
+        entries: the grammars, before those of a build's own source tree.
         vocabulary: what masks are computed over.
         about: what is asked for, in words.
+        tree_states: states compared in each grammar of a build's source tree; 0 leaves them out.
         results: documents of earlier audits, used where they are current; None for none.
-        current: the audit version that such a document has to have.
     """
 
     watch: Watch
     entries: tuple[CorpusEntry, ...]
     vocabulary: VocabularyFile
     about: str
+    tree_states: int = 0
     results: Path | None = None
-    current: str = ""
 
     @property
     def text(self) -> str:
@@ -67,13 +68,18 @@ class Deviates:
     def identity(self) -> str:
         """See ``Question``."""
         asked = self.watch.model_dump(include={"kinds", "causes", "grammars", "mid_code_point"})
-        return digest("deviates", asked, audit_version(self.entries, self.vocabulary.sha256))
+        version = audit_version(self.entries, self.vocabulary.sha256)
+        return digest("deviates", asked, version, self.tree_states)
 
     def ask(self, build: Build) -> Reply:
         """See ``Question``."""
-        remembered = self._remembered(build)
+        entries = (*self.entries, *self._of_tree(build))
+        remembered = self._remembered(build, audit_version(entries, self.vocabulary.sha256))
         if remembered is not None:
             return remembered
+        asked = _cheapest_first(entry for entry in entries if _named(self.watch, entry.name))
+        if not asked:
+            return untestable("there is no grammar of the names asked for")
         pieces = self.vocabulary.vocabulary
         open_clients = [
             LibllamaClient(build, self.vocabulary.path, each) for each in (LIMITS, ROBUSTNESS_LIMITS)
@@ -83,13 +89,13 @@ class Deviates:
             ends, problem = _ready(ordinary, self.vocabulary)
             if ends is None:
                 return untestable(problem)
-            for entry in self.entries:
+            for entry in asked:
                 client = bounded if entry.group == "robustness" else ordinary
                 result = audit_grammar(entry, client, pieces, ends, keep_every=NULL_EVERY).result
                 found = self._selected(result)
                 if found:
                     return Reply(Verdict.PRESENT, _seen(result, found[0], len(found)))
-                problem = problem or _incomplete(result)
+                problem = problem or _incomplete(result, alone=len(asked) == 1)
             if problem:
                 return untestable(problem)
             failed = [c for c in positive_controls(pieces, ordinary, ends) if not c.passed]
@@ -100,7 +106,10 @@ class Deviates:
         finally:
             for client in open_clients:
                 client.close()
-        return Reply(Verdict.ABSENT, f"{len(self.entries)} grammar{'s' * (len(self.entries) > 1)} audited")
+        return Reply(Verdict.ABSENT, f"{len(asked)} grammar{'s' * (len(asked) > 1)} audited")
+
+    def _of_tree(self, build: Build) -> tuple[CorpusEntry, ...]:
+        return source_tree_grammars(build.tree, self.tree_states) if self.tree_states else ()
 
     def _selected(self, result: GrammarResult) -> list[Deviation]:
         return [
@@ -112,12 +121,12 @@ class Deviates:
             )
         ]
 
-    def _remembered(self, build: Build) -> Reply | None:
+    def _remembered(self, build: Build, version: str) -> Reply | None:
         """The verdict of a current result that is there already."""
         if self.results is None:
             return None
         store = Store(self.results)
-        if not store.current(build.id, AuditName.GRAMMAR, self.current, self.vocabulary.sha256):
+        if not store.current(build.id, AuditName.GRAMMAR, version, self.vocabulary.sha256):
             return None
         try:
             document = store.read(build.id, AuditName.GRAMMAR)
@@ -227,12 +236,25 @@ def _ready(client: LibllamaClient, vocabulary: VocabularyFile) -> tuple[Ends | N
     return Ends.of(vocabulary.vocabulary, build.eog), ""
 
 
-def _incomplete(result: GrammarResult) -> str:
-    """Why no finding in this result is not the same as none in the grammar."""
-    for found in result.deviations:
+def _named(watch: Watch, name: str) -> bool:
+    return not watch.grammars or any(fnmatchcase(name, pattern) for pattern in watch.grammars)
+
+
+def _cheapest_first(entries: Iterable[CorpusEntry]) -> list[CorpusEntry]:
+    """Those that may take long to die come last: a finding in any other ends the search before."""
+    return sorted(entries, key=lambda entry: (entry.group == "robustness", entry.states))
+
+
+def _incomplete(result: GrammarResult, *, alone: bool) -> str:
+    """Why no finding in this result is not the same as none in the grammar; empty when it is.
+
+    In a corpus some grammars are there because builds die over them or refuse them, and that is a finding of
+    its own; of a grammar that is asked about alone it says that nothing is known.
+    """
+    for found in result.deviations if alone else ():
         if found.cause == Cause.DIED or found.kind is Kind.GRAMMAR_REJECTED:
             return f"{result.name}: {found.kind}: {found.detail}"
-    return result.reason or ""
+    return "" if result.status == "complete" else f"{result.name}: {result.reason or 'untestable'}"
 
 
 def _seen(result: GrammarResult, first: Deviation, count: int) -> str:

@@ -11,7 +11,6 @@ import typer
 
 from tracker.atomic import write_atomic
 from tracker.audits.grammar.corpus import grammar_file
-from tracker.audits.grammar.version import audit_version
 from tracker.bisect.deviations import Deviates, DeviatesAt
 from tracker.bisect.looks import BuildAndAsk, Log, Look
 from tracker.bisect.questions import Accepted, Command, Question
@@ -23,7 +22,7 @@ from tracker.cli import options
 from tracker.cli.output import OUTPUT, write_json
 from tracker.config import Watch, load_config
 from tracker.errors import ExitCode, UsageError
-from tracker.pipeline import Selection, load_vocabulary, select_grammars
+from tracker.pipeline import SOURCE_TREE_STATES, Selection, load_vocabulary, select_grammars
 from tracker.releases import ChannelName, Release, parse_release
 from tracker.releases.channels import list_range, open_channel
 from tracker.releases.git import GitChannel
@@ -159,15 +158,13 @@ def _watched(watch: Watch, config: Path, reports: Path, states: int | None, cach
         )
     settings = load_config(config)
     selection = Selection((), states or settings.bounds.states, settings.corpus_folder)
-    entries = select_grammars(selection, None)
-    vocabulary = load_vocabulary(cache)
     return Deviates(
         watch=watch,
-        entries=entries,
-        vocabulary=vocabulary,
+        entries=select_grammars(selection, None),
+        vocabulary=load_vocabulary(cache),
         about=f"anything that the watch {watch.name} looks for",
+        tree_states=min(SOURCE_TREE_STATES, selection.states or SOURCE_TREE_STATES),
         results=reports / "data",
-        current=audit_version(entries, vocabulary.sha256),
     )
 
 
