@@ -57,7 +57,14 @@ class Candidates:
 
     def take(self, order: Order | slice | npt.NDArray[np.bool_], *, ordered: bool) -> Candidates:
         """The candidates picked out by an index array, a slice or a boolean mask, in that order."""
-        return replace(self, ids=self.ids[order], logits=self.logits[order], p=self.p[order], ordered=ordered)
+        return Candidates(
+            ids=self.ids[order],
+            logits=self.logits[order],
+            p=self.p[order],
+            selected=self.selected,
+            ordered=ordered,
+            tie_rank=self.tie_rank,
+        )
 
     def by_score(self, scores: Floats) -> Order:
         """The order that makes ``scores`` ascend, NaN last, equal ones by ``tie_rank``; intp, shape (n,)."""

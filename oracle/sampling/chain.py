@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -70,6 +70,23 @@ class Chain:
         for sampler in self.samplers:
             candidates = sampler.apply(candidates)
         return candidates
+
+    def draws(self, candidates: Candidates, count: int) -> Iterator[Candidates]:
+        """What the chain makes of the same candidates, ``count`` times without an accept between.
+
+        Raises:
+            UndefinedDistribution: as `apply`.
+        """
+        candidates = replace(candidates, selected=-1)
+        fixed = 0
+        while fixed < len(self.samplers) and not self.samplers[fixed].apply_leaves_state:
+            candidates = self.samplers[fixed].apply(candidates)
+            fixed += 1
+        for _ in range(count):
+            drawn = candidates
+            for sampler in self.samplers[fixed:]:
+                drawn = sampler.apply(drawn)
+            yield drawn
 
     def accept(self, token: int) -> None:
         """Tell all samplers that ``token`` was emitted."""

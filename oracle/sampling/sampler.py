@@ -6,12 +6,17 @@ that state and the generation. Cloning is copying (`copy.deepcopy`): the copy be
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from oracle.sampling.candidates import Candidates
 from oracle.sampling.generation import Generation
 
 
 class Sampler:
     """Base of the reference samplers; one without state needs only `apply`."""
+
+    apply_leaves_state: ClassVar[bool] = False
+    """Whether `apply` changes what a later one does; otherwise only `accept` can."""
 
     def __init__(self, generation: Generation) -> None:
         """Start in the state of a fresh sampler of that generation."""

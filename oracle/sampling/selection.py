@@ -55,6 +55,8 @@ class DistSampler(Sampler):
     p = float(eᵢ / Σe), the division in double. Discrete: see `discrete`, over the softmax.
     """
 
+    apply_leaves_state = True
+
     def __init__(self, specification: Dist, generation: Generation) -> None:
         """Start with a freshly seeded generator."""
         super().__init__(generation)
@@ -95,6 +97,8 @@ class _Mirostat(Sampler):
 
     mu starts at 2τ; mu ← mu − η·(−log₂ p − τ) with p the probability of the token drawn.
     """
+
+    apply_leaves_state = True
 
     def __init__(self, specification: Mirostat | MirostatV2, generation: Generation) -> None:
         super().__init__(generation)
@@ -180,6 +184,7 @@ class AdaptivePSampler(Sampler):
     token that was selected last enters the average with its probability before the transformation.
     """
 
+    apply_leaves_state = True
     WIDTH, PEAK, SHARPNESS = np.float32(0.3), np.float32(5), np.float32(10)
 
     def __init__(self, specification: AdaptiveP, generation: Generation) -> None:

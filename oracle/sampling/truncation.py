@@ -120,6 +120,8 @@ class XtcSampler(Sampler):
     One ``uniform_real_distribution<float>`` is drawn whenever there are two candidates or more.
     """
 
+    apply_leaves_state = True
+
     def __init__(self, specification: Xtc, generation: Generation) -> None:
         """Start with a freshly seeded generator."""
         super().__init__(generation)

@@ -98,6 +98,17 @@ def test_a_clone_draws_what_its_original_draws() -> None:
     assert [clone.apply(Candidates.of(LOGITS)).selected for _ in range(20)] == first
 
 
+def test_many_draws_are_draws_one_by_one() -> None:
+    steps = (s.Penalties(4, 2.0, 0.0, 0.0), s.TopP(0.9, 1), s.Xtc(0.5, 0.1, 1, 3), s.Temp(0.7), s.Dist(8))
+    together, one_by_one = Chain(steps), Chain(steps)
+    for chain in (together, one_by_one):
+        chain.accept(1)
+    drawn = [(after.ids.tolist(), after.selected) for after in together.draws(Candidates.of(LOGITS), 50)]
+    single = [one_by_one.apply(Candidates.of(LOGITS)) for _ in range(50)]
+    assert drawn == [(after.ids.tolist(), after.selected) for after in single]
+    assert len({selected for _, selected in drawn}) > 1
+
+
 def test_mirostat_2_cuts_at_the_surprise_it_may_have() -> None:
     # Surprises 3, 1, 3, 2 bits; mu starts at twice tau.
     for tau, wanted in ((0.6, [1]), (1.1, [1, 3]), (1.6, [1, 3, 0, 2])):

@@ -152,9 +152,13 @@ def of_sampler(name: str, budget: Budget) -> Iterator[Case]:
         yield case(Family.TIES, tied(random, sized()), once)
         yield case(Family.MASKED, masked(random, sized()), once)
         for value, family in special(random):
-            logits = ordinary(random, sized(20 if family is Family.NAN else 2000))
-            logits[random.randint(len(logits))] = value
-            yield case(family, logits, once)
+            # Where NaN stands decides what it does to a sort; others may do harm only among many.
+            few_logits = [2 + random.randint(8) for _ in range(4)]
+            many_logits = [sized(), 130 + random.randint(500), 130 + random.randint(500)]
+            for size in few_logits if family is Family.NAN else many_logits:
+                logits = ordinary(random, size)
+                logits[random.randint(size)] = value
+                yield case(family, logits, once)
         yield case(Family.WIDE, ordinary(random, sized()) * np.float32(60), once)
         yield case(Family.REPEATED, ordinary(random, 12), turns(length=12))
         yield case(Family.RESET, ordinary(random, 12), [*turns(), (Call.RESET, 0), *turns()])

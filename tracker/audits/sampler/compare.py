@@ -89,6 +89,8 @@ def compare(
     if difference is None:
         return Match(by_ties=False)
     ties = [_rank(case, observed) for observed in answer]
+    if not any(rank is not None for rank in ties):
+        return difference
     left = _first(case, answer, expect(case, generation, ties, factories))
     # What remains with the build's own order of equal scores is the difference itself.
     return Match(by_ties=True) if left is None else left

@@ -176,12 +176,10 @@ def expect(
 
 
 def _draws(chain: Chain, candidates: Candidates, count: int) -> npt.NDArray[np.int32]:
-    tokens = np.full(count, -1, np.int32)
-    for i in range(count):
-        after = chain.apply(candidates)
-        if after.selected >= 0:
-            tokens[i] = after.ids[after.selected]
-    return tokens
+    drawn = (
+        after.ids[after.selected] if after.selected >= 0 else -1 for after in chain.draws(candidates, count)
+    )
+    return np.fromiter(drawn, np.int32, count)
 
 
 def _other(
