@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -15,7 +16,8 @@ from tracker.audits.gguf.mutants import Family
 from tracker.audits.gguf.own_reader import own_verdict
 from tracker.audits.gguf.sanitized import sanitizer_options
 from tracker.audits.gguf.sanitized_audit import run_sanitizer_audit
-from tracker.audits.gguf.seeds import seeds
+from tracker.audits.gguf.seeds import EXPERTS, seeds
+from tracker.audits.gguf.writer import Description, write_gguf
 from tracker.build import Build, BuildError, build_release
 from tracker.cache import Cache
 from tracker.libllama.client import LibllamaClient
@@ -138,6 +140,19 @@ def test_the_audit_is_deterministic_and_its_smallest_files_show_their_finding(
     text = document.model_dump_json()
     assert str(build_0_3_36.folder) not in text
     assert "/proc/" not in text
+
+
+@pytest.mark.build
+def test_a_vocabulary_that_the_build_does_not_load_is_untestable_and_no_finding(
+    build_0_3_36: Build, client_0_3_36: LibllamaClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = write_gguf(Description((), EXPERTS.tensors))
+    monkeypatch.setitem(seeds(), "experts", broken)
+    document, _ = run_gguf_audit(client_0_3_36, build_0_3_36, replace(SMALL, randoms=7, step=900))
+    (result,) = (result for result in document.readers if result.seed == "experts")
+    assert (result.status, result.deviations) == ("untestable", ())
+    assert result.reason is not None
+    assert "error loading model" in result.reason
 
 
 @pytest.mark.build

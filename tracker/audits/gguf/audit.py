@@ -166,6 +166,13 @@ def _result(
     verdicts: Sequence[OwnVerdict],
     got: Sequence[Outcome],
 ) -> GgufResult:
+    name, digest = f"{reader}/{seed}", definition(seed)
+    if reader is Reader.VOCABULARY and (why := _seed_refused(seed, files, got)) is not None:
+        # A release from before such vocabularies: no difference between its mutants would mean anything.
+        reason = f"the build does not load the seed's vocabulary: {why}"
+        return GgufResult(
+            name=name, sha256=digest, reader="vocabulary", seed=seed, status="untestable", reason=reason
+        )
     counts: dict[str, Counter[str]] = {}
     groups: dict[tuple[Difference, str], list[tuple[Mutant, Outcome]]] = {}
     for mutant, own, outcome in zip(files, verdicts, got, strict=True):
@@ -179,8 +186,6 @@ def _result(
         (_finding(client, reader, found, at_fault, group) for (found, at_fault), group in groups.items()),
         key=lambda finding: (finding.kind, finding.cause, finding.field),
     )
-    name = f"{reader}/{seed}"
-    digest = definition(seed)
     totals, digests = tally(name, digest, deviations)
     return GgufResult(
         name=name,
@@ -193,6 +198,13 @@ def _result(
         digests=digests,
         deviations=tuple(deviations),
     )
+
+
+def _seed_refused(seed: str, files: Sequence[Mutant], got: Sequence[Outcome]) -> str | None:
+    for mutant, outcome in zip(files, got, strict=True):
+        if mutant.family is Family.SEED and mutant.seed == seed and outcome.kind is OutcomeKind.REFUSED:
+            return last_words(outcome) or "no reason given"
+    return None
 
 
 def definition(seed: str) -> str:

@@ -16,7 +16,9 @@
 #include <unistd.h>
 
 #include "ggml.h"
+#if __has_include("gguf.h") /* it was a part of ggml.h once */
 #include "gguf.h"
+#endif
 #ifdef WITH_LLAMA
 #include "llama.h"
 #endif
