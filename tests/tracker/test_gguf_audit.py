@@ -20,7 +20,7 @@ from tracker.audits.gguf.seeds import EXPERTS, seeds
 from tracker.audits.gguf.writer import Description, write_gguf
 from tracker.build import Build, BuildError, build_release
 from tracker.cache import Cache
-from tracker.libllama.client import LibllamaClient
+from tracker.libllama.client import LibllamaClient, RequestRefused
 from tracker.releases import parse_release
 from tracker.releases.channels import fetch
 from tracker.results import Kind
@@ -72,6 +72,12 @@ def test_deaths_of_all_kinds_are_survived_and_seen(client_0_3_36: LibllamaClient
         assert {answer.kind for answer in answers} == {kind}
     seed = seeds()["directory"].data
     assert next(outcomes(client_0_3_36, Reader.DATA, [seed])).kind is OutcomeKind.ACCEPTED
+
+
+@pytest.mark.build
+def test_a_function_that_the_library_lacks_is_an_error_and_no_crash(client_0_3_36: LibllamaClient) -> None:
+    with pytest.raises(RequestRefused):
+        next(outcomes(client_0_3_36, "control-lack", [b"GGUF"]))
 
 
 @pytest.mark.build

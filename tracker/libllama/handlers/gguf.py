@@ -23,6 +23,7 @@ from tracker.libllama.binding import Library
 
 _PR_SET_PDEATHSIG = 1
 _TAIL = 2000
+_FAILED = "failed"
 _PAGE = 4096
 _MEMORY = re.compile(
     rb"bad_alloc|insufficient memory|failed to allocate|[Cc]annot allocate memory|MemoryError"
@@ -49,6 +50,9 @@ def examine(library: Library, header: dict[str, Any], payload: bytes) -> tuple[d
     outcomes: list[list[Any]] = []
     while len(outcomes) < len(files):
         _one_process(library, reader, files, outcomes, header["each"])
+        failed = next((outcome for outcome in outcomes if outcome[0] == _FAILED), None)
+        if failed is not None:
+            raise ValueError(failed[2])
     return {"outcomes": outcomes}, b""
 
 
@@ -68,6 +72,11 @@ def _one_process(
                 os.dup2(errors, 1)
                 os.dup2(errors, 2)
                 _work(library, reader, files[len(outcomes) :], writer, each)
+        except Exception as error:
+            # Ours, not upstream's: a function that the library lacks, say. It must not look like a crash.
+            os.write(
+                writer, json.dumps([_FAILED, None, f"{type(error).__name__}: {error}", []]).encode() + b"\n"
+            )
         finally:
             os._exit(0)
     os.close(writer)
@@ -264,6 +273,10 @@ def _allocate(library: Library, path: bytes, contents: bytes) -> tuple[bool, lis
         return False, []
 
 
+def _lack(library: Library, path: bytes, contents: bytes) -> tuple[bool, list[str]]:
+    return bool(library.c.gguf_function_that_no_release_has(path)), []
+
+
 _SIDES: dict[str, Examine] = {
     "directory": _directory,
     "data": _data,
@@ -271,4 +284,5 @@ _SIDES: dict[str, Examine] = {
     "control-crash": _abort,
     "control-hang": _spin,
     "control-memory": _allocate,
+    "control-lack": _lack,
 }
