@@ -60,6 +60,18 @@ def test_the_sanitizer_s_and_the_standard_library_s_frames_are_left_out() -> Non
     assert report.stack == ("gguf_reader::read (gguf.cpp)", "gguf_init_from_file (gguf.cpp)")
 
 
+def test_an_assertion_is_a_crash_with_its_stack() -> None:
+    said = (
+        "/a/ggml.c:5: GGML_ASSERT(x) failed\n"
+        "==7==ERROR: AddressSanitizer: ABRT on unknown address 0x0 (pc 0x7f bp 0x7f sp 0x7f T0)\n"
+        "    #0 0x7f11 in raise (/lib/x86_64-linux-gnu/libc.so.6+0x3bf51)\n"
+        "    #1 0x7f12 in ggml_init /a/ggml/src/ggml.c:5\n"
+    )
+    assert parse_death(1, False, said) == Report(
+        accepted=False, kind=Kind.CRASH, cause="SIGABRT: GGML_ASSERT(x) failed", stack=("ggml_init (ggml.c)",)
+    )
+
+
 def test_frames_without_a_source_are_named_by_their_library() -> None:
     assert upstream_frames("    #0 0x7f in gguf_free (/x/lib/libggml-base.so.0+0x1234)\n") == (
         "gguf_free (libggml-base.so.0)",

@@ -31,7 +31,7 @@ _ENVIRONMENT = {
     "LANG": "C.UTF-8",
     "GGML_NO_BACKTRACE": "1",
     # The limit of address space cannot be used: the sanitizer reserves terabytes. Its own limit is as large.
-    "ASAN_OPTIONS": "detect_leaks=0:max_allocation_size_mb=96:allocator_may_return_null=0:handle_abort=0",
+    "ASAN_OPTIONS": "detect_leaks=0:max_allocation_size_mb=96:allocator_may_return_null=0:handle_abort=1",
     "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
 }
 
@@ -148,6 +148,9 @@ def parse_death(status: int, hung: bool, said: str) -> Report:
     if match := _UNDEFINED.search(said):
         return Report(False, Kind.SANITIZER, f"undefined: {_plain(match[1])}{place}", stack)
     if match := _ADDRESS.search(said):
+        if match[1] == "ABRT":
+            said_by = Outcome(OutcomeKind.CRASH, signal.SIGABRT, said)
+            return Report(False, Kind.CRASH, cause_of_death(said_by), stack)
         if match[1] in _TOO_MUCH:
             return Report(False, Kind.OOM, f"address: allocation beyond the limit{place}", stack)
         return Report(False, Kind.SANITIZER, f"address: {match[1]}{place}", stack)
