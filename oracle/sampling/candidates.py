@@ -31,7 +31,8 @@ class Candidates:
     ``ids`` int32, ``logits`` and ``p`` float32, all of shape (n,); ``selected`` is an index or −1.
 
     ``tie_rank`` settles the order of equal scores, which a sort leaves open: int64 by token id, smaller
-    first. Without it equal scores keep the order they are in.
+    first. Without it equal scores keep the order they are in. Ranks from its length on mark tokens to be cut
+    where a cut has to choose among equals.
     """
 
     ids: Ids
@@ -75,6 +76,14 @@ class Candidates:
     def sort(self) -> Candidates:
         """The candidates in descending order of their logits."""
         return self if self.ordered else self.take(self.by_score(-self.logits), ordered=True)
+
+    def cut_first(self) -> Candidates:
+        """Ordered candidates with those to be cut in front of their equals, for a cut from the front."""
+        if self.tie_rank is None:
+            return self
+        rank = self.tie_rank[self.ids]
+        order = np.lexsort((rank, rank < len(self.tie_rank), -self.logits))
+        return self.take(order, ordered=True)
 
     def best(self, count: int) -> Candidates:
         """The ``count`` candidates that `sort` puts first, without sorting the others."""

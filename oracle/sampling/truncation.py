@@ -144,7 +144,7 @@ class XtcSampler(Sampler):
         dropped = max(int((ranked.p >= self.t).sum()) - 1, 0)
         if len(ranked) - dropped < self.specification.min_keep:
             return ranked
-        return ranked.take(slice(dropped, None), ordered=True)
+        return ranked.cut_first().take(slice(dropped, None), ordered=True) if dropped else ranked
 
 
 class TopNSigmaSampler(Sampler):

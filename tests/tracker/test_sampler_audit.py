@@ -25,7 +25,7 @@ from tracker.audits.sampler.model import SamplerDocument
 from tracker.audits.sampler.transitions import NotComparable, generation_changes
 from tracker.results import Kind
 
-SMALL = Budget(vocabulary=300, ordinary=15, chains=12, draws=200, sequence=20, shrink=80)
+SMALL = Budget(vocabulary=300, ordinary=15, chains=60, draws=200, sequence=20, shrink=80)
 TELLING = ("top_k", "dist", "top_n_sigma", "infill", CHAIN)
 """The samplers that generations differ in, and one that cannot be done."""
 

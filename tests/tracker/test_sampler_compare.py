@@ -56,6 +56,12 @@ def test_any_of_several_equal_scores_may_survive_a_cut() -> None:
     assert compare(top_1, [applied([2], [3])], NEWEST) == Match(by_ties=True)
 
 
+@pytest.mark.parametrize("survivor", [0, 1, 2])
+def test_any_of_several_equal_scores_may_survive_a_cut_from_the_front(survivor: int) -> None:
+    case = asked(s.TopK(3), s.Xtc(1.0, 0.0, 0, 1), logits=[5, 5, 5, 5])
+    assert cause(case, applied([survivor], [5], [float(np.float32(1) / np.float32(3))])) is None
+
+
 def test_a_worse_score_may_not_survive_in_place_of_a_better_one() -> None:
     assert cause(TOP_2, applied([1, 3], [3, 2])) is Cause.KEPT_SET
 

@@ -291,7 +291,8 @@ def _shape(finding: SamplerFinding) -> str:
     """What two findings have in common that are the same fault met in different families of cases."""
     example = finding.example
     samplers = [step["sampler"] for step in example.chain]
-    numbers = [[number for number, _ in runs] for runs in example.inputs]
+    special = {"0.0", "-0.0", "inf", "-inf", "nan"}
+    numbers = [[text if text in special else "a number" for text, _ in runs] for runs in example.inputs]
     return repr((finding.kind, finding.cause, samplers, numbers, example.calls))
 
 
