@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from tracker.results import Atom, AuditName, BuildIdentity, Document, SubjectResult
+from tracker.results import Atom, AuditName, BuildIdentity, Document, Kind, SubjectResult
 
 _MID = "+mid"
 
@@ -58,6 +58,11 @@ class SubjectSummary:
     digests: Mapping[Strand, str]
     atoms: Mapping[Strand, int]
     places: Mapping[Strand, int]
+
+    @property
+    def alarms(self) -> int:
+        """Atoms in all, but for what is only recorded (``POLICY``)."""
+        return sum(count for strand, count in self.atoms.items() if strand.kind != Kind.POLICY)
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,12 +72,17 @@ class WatchLine:
 
 @dataclass(frozen=True, slots=True)
 class AuditPart:
-    """One audit of the build; ``rows`` are empty unless the result can be trusted."""
+    """One audit of the build; ``rows`` are empty unless the result can be trusted.
+
+    ``alarms`` counts findings and ``affected`` their subjects, but for what is only recorded.
+    """
 
     document: Document
     reason: str
     rows: tuple[FindingRow, ...]
     causes: tuple[CauseRow, ...]
+    affected: int
+    alarms: int
     untested: tuple[SubjectResult, ...]
     changes: tuple[ChangeGroup, ...]
     changes_left: int
@@ -156,6 +161,8 @@ def _part(document: Document, entry: Entry | None) -> AuditPart:
         reason="" if trusted else reason,
         rows=tuple(rows),
         causes=tuple(cause_rows(rows)),
+        affected=len({row.subject for row in rows if row.kind != Kind.POLICY}),
+        alarms=sum(row.atoms for row in rows if row.kind != Kind.POLICY),
         untested=tuple(s for s in document.subjects if s.status != "complete") if trusted else (),
         changes=tuple(groups[:MAX_CHANGES]),
         changes_left=max(0, len(groups) - MAX_CHANGES),
@@ -262,6 +269,19 @@ def kind_rank(kind: str) -> int:
 def reproducer_file(grammar: GrammarResult) -> str:
     """What the commands on a page call the file of a grammar."""
     return f"{grammar.name}.gbnf" if grammar.name.replace("-", "").isalnum() else "grammar.gbnf"
+
+
+def commands(documents: Sequence[Document]) -> str:
+    """What to type to have the results again."""
+    release = words.release_of(documents[0].build)
+    lines: list[str] = []
+    for document in documents:
+        if document.audit is AuditName.GRAMMAR:
+            lines.append(f"llama-tracker run {release}")
+            lines.append(f"llama-tracker control {release}")
+        else:
+            lines.append(f"llama-tracker {document.audit} {release}")
+    return "\n".join(lines)
 
 
 def title_of(build: BuildIdentity) -> str:

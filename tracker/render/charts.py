@@ -154,7 +154,7 @@ def _look(entry: Entry, name: str) -> tuple[str, bool]:
         return "none", False
     if not subject.complete:
         return "untestable", False
-    atoms = sum(subject.atoms.values())
+    atoms = subject.alarms
     news = any(strand.cause in NEWS for strand in subject.atoms)
     return "right" if not atoms else f"wrong{min(4, len(str(atoms)))}", news
 

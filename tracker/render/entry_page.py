@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tracker.history import Change, Entry, History, Summary, Transition
+from tracker.history.order import order_key
 from tracker.render.build_page import FindingRow
 from tracker.render.changes import ChangeGroup, group_changes
 from tracker.render.grammar_page import subjects_of
 from tracker.render.watch_page import Standing, standing_of
-from tracker.results import NEWS, AuditName, BuildIdentity
+from tracker.results import NEWS, AuditName, BuildIdentity, Kind
 from tracker.watches import WatchHistory, verdict_word
 
 MAX_COLUMNS = 8
@@ -43,9 +44,10 @@ class Matrix:
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """What changed at one build."""
+    """What changed at one build, by one audit."""
 
     build: BuildIdentity
+    audit: AuditName
     changes: tuple[ChangeGroup, ...]
     left: int
 
@@ -95,9 +97,8 @@ def entry_view(
         most: builds in the table of builds.
     """
     grammar = histories.get(AuditName.GRAMMAR)
-    changed = [
-        _news(entry) for history in histories.values() for entry in reversed(history.entries) if _real(entry)
-    ]
+    changed = [_news(entry) for history in histories.values() for entry in history.entries if _real(entry)]
+    changed.sort(key=lambda news: order_key(news.build), reverse=True)
     rows = _build_rows(grammar, watches) if grammar else []
     newest = grammar.newest if grammar else None
     return EntryView(
@@ -113,12 +114,18 @@ def entry_view(
 
 
 def _real(entry: Entry) -> list[Change]:
-    return [change for change in entry.changes if change.transition in REAL]
+    return [
+        change
+        for change in entry.changes
+        if change.transition in REAL and change.strand is not None and change.strand.kind != Kind.POLICY
+    ]
 
 
 def _news(entry: Entry) -> News:
     changes = group_changes(_real(entry))
-    return News(entry.build, tuple(changes[:MAX_CHANGES]), max(0, len(changes) - MAX_CHANGES))
+    return News(
+        entry.build, entry.summary.audit, tuple(changes[:MAX_CHANGES]), max(0, len(changes) - MAX_CHANGES)
+    )
 
 
 def _matrix(history: History, chart: str) -> Matrix:
@@ -143,7 +150,7 @@ def _cell(summary: Summary, name: str) -> str:
     subject = summary.subjects.get(name)
     if subject is None or not subject.asked:
         return ""
-    return f"{sum(subject.atoms.values()):,}" if subject.complete else "untestable"
+    return f"{subject.alarms:,}" if subject.complete else "untestable"
 
 
 def _build_rows(history: History, watches: Sequence[WatchHistory]) -> list[BuildRow]:
@@ -165,9 +172,9 @@ def _build_row(summary: Summary, verdicts: tuple[str, ...], placed: bool) -> Bui
     return BuildRow(
         build=summary.build,
         reason=summary.reason,
-        affected=sum(bool(subject.atoms) for subject in asked),
+        affected=sum(bool(subject.alarms) for subject in asked),
         subjects=len(asked),
-        atoms=sum(sum(subject.atoms.values()) for subject in asked),
+        atoms=sum(subject.alarms for subject in asked),
         news=sum(n for s in asked for strand, n in s.atoms.items() if strand.cause in NEWS),
         verdicts=verdicts,
         placed=placed,

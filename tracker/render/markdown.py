@@ -50,7 +50,12 @@ def environment() -> Environment:
         covered=words.covered,
     )
     made.globals.update(
-        KINDS=words.KINDS, CAUSES=words.CAUSES, OUTCOMES=words.OUTCOMES, NEWS=NEWS, page=words.page_name
+        KINDS=words.KINDS,
+        CAUSES=words.CAUSES,
+        OUTCOMES=words.OUTCOMES,
+        NEWS=NEWS,
+        AUDITS=words.AUDITS,
+        page=words.page_name,
     )
     return made
 

@@ -18,6 +18,7 @@ from tracker.render import charts, markdown, words
 from tracker.render.build_page import (
     FindingRow,
     build_view,
+    commands,
     finding_rows,
     reproducer_file,
     title_of,
@@ -177,7 +178,14 @@ class _Reports:
         view = build_view(documents, entries, self._points.get(build.id, []), note)
         case = view.grammar.case if view.grammar else None
         file = reproducer_file(case.grammar) if case else ""
-        self._page(f"builds/{build.id}.md", "build.md.j2", view=view, title=title_of(build), file=file)
+        self._page(
+            f"builds/{build.id}.md",
+            "build.md.j2",
+            view=view,
+            title=title_of(build),
+            file=file,
+            commands=commands(documents),
+        )
 
     def _keep(self, document: GrammarDocument) -> None:
         """Keep what the pages of grammars and the entry page show of a document."""

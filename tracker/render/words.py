@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from oracle import utf8
 from tracker.render.escape import is_visible
-from tracker.results import BuildIdentity, Cause, GrammarResult, Kind
+from tracker.results import AuditName, BuildIdentity, Cause, GrammarResult, Kind
 
 KINDS: Mapping[str, str] = {
     Kind.UNSOUND: "allowed, although no string of the grammar goes on so",
@@ -51,6 +51,13 @@ CAUSES: Mapping[str, str] = {
 }
 """What each cause says."""
 
+
+AUDITS: Mapping[str, str] = {
+    AuditName.GRAMMAR: "grammar",
+    AuditName.SAMPLER: "sampler",
+    AuditName.GGUF: "GGUF",
+}
+"""What each audit is called."""
 
 OUTCOMES: Mapping[str, str] = {
     "end-of-generation": "reported as complete",
