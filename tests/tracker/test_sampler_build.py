@@ -10,7 +10,7 @@ import pytest
 from oracle.sampling import SPECIFICATIONS, to_json
 from oracle.sampling import specification as s
 from tracker.audits.grammar.audit import build_identity
-from tracker.audits.sampler.audit import SUBJECTS, run_sampler_audit
+from tracker.audits.sampler.audit import run_sampler_audit
 from tracker.audits.sampler.case import Call, Case, Family
 from tracker.audits.sampler.cases import CHAIN, INTERFACE, Budget
 from tracker.audits.sampler.compare import Cause
@@ -23,7 +23,11 @@ from tracker.results import Kind
 
 pytestmark = pytest.mark.build
 
-BUDGET = Budget(vocabulary=5000, ordinary=50, chains=60, draws=500, sequence=50, shrink=150)
+BUDGET = Budget(vocabulary=5000, ordinary=40, chains=40, draws=500, sequence=50, shrink=120)
+LOOKED_AT = (
+    "top_k", "top_p", "min_p", "temp", "dist", "top_n_sigma", "mirostat", "adaptive_p", CHAIN, INTERFACE,
+)  # fmt: skip
+"""The rows that the tests are about; all of them take three times as long."""
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +36,7 @@ def newest(build_0_3_36: Build) -> Iterator[LibllamaClient]:
         yield client
 
 
-def audited(build: Build, subjects: Sequence[str] = SUBJECTS) -> SamplerDocument:
+def audited(build: Build, subjects: Sequence[str] = LOOKED_AT) -> SamplerDocument:
     with LibllamaClient(build, None) as client:
         identity = build_identity(build.release, build.id)
         return run_sampler_audit(client, identity, BUDGET, subjects=subjects)
@@ -125,7 +129,7 @@ def test_deaths_carry_the_assertion_and_no_path(document_0_3_36: SamplerDocument
 
 
 def test_the_same_build_twice_gives_the_same_bytes(build_0_3_36: Build) -> None:
-    first, second = (audited(build_0_3_36, ("top_k", "adaptive_p", INTERFACE)) for _ in range(2))
+    first, second = (audited(build_0_3_36, ("adaptive_p", INTERFACE)) for _ in range(2))
     assert first.model_dump_json() == second.model_dump_json()
 
 
