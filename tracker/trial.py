@@ -163,9 +163,9 @@ def ask_both(
             continue
         try:
             oracle = Oracle(parse(entry.text), vocabulary, end_tokens=ends.ids)
-            for _ in _states(oracle, old, new, entry, ends, found):
+            for count, _ in enumerate(_states(oracle, old, new, entry, ends, found), 1):
                 if progress is not None:
-                    progress(entry.name, found.states, 0)
+                    progress(entry.name, count, 0)
         except (OracleError, GrammarRejected) as error:
             found.left_out[entry.name] = " ".join(str(error).split())[:200]
     return found
