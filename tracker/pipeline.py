@@ -11,22 +11,22 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, assert_never
 
 from oracle.vocabulary import read_vocabulary
-from tracker.audits.grammar.audit import NULL_EVERY, RunFacts, VocabularyFile, audit_build, build_identity
+from tracker.audits.grammar.audit import NULL_EVERY, RunFacts, VocabularyFile, audit_build
 from tracker.audits.grammar.corpus import CorpusEntry, load_corpus, source_tree_grammars
-from tracker.audits.grammar.version import audit_version
 from tracker.audits.grammar.walk import Progress
 from tracker.build import Build, BuildError, build_release
 from tracker.cache import Cache
 from tracker.config import Config, ReleaseEntry
 from tracker.errors import TrackerError, UsageError
 from tracker.installed import INSTALLED, installed_build
-from tracker.releases import Source
+from tracker.releases import LATEST, Release, Source
 from tracker.releases.channels import expand, fetch
 from tracker.results import AuditName, GrammarDocument
 from tracker.store import Store
+from tracker.tasks import GgufTask, GrammarTask, SamplerTask, Task, is_current
 from tracker.vocabulary import qwen25_vocabulary
 
 VOCABULARY_NAME = "qwen2.5"
@@ -65,8 +65,7 @@ def select_grammars(selection: Selection, tree: Path | None) -> tuple[CorpusEntr
     Raises:
         UsageError: a pattern fits no grammar; the corpus cannot be read.
     """
-    corpus = load_corpus() if selection.folder is None else load_corpus(selection.folder)
-    entries = [*corpus, *(source_tree_grammars(tree, SOURCE_TREE_STATES) if tree else ())]
+    entries = [*_corpus(selection), *(source_tree_grammars(tree, SOURCE_TREE_STATES) if tree else ())]
     for pattern in selection.patterns:
         if not any(fnmatch.fnmatchcase(entry.name, pattern) for entry in entries):
             names = ", ".join(entry.name for entry in entries)
@@ -116,19 +115,49 @@ def audit_grammars(
 ) -> tuple[GrammarDocument, RunFacts]:
     """The grammar audit of a build over a selection of the corpus."""
     vocabulary = load_vocabulary(cache, [build.tree])
-    entries = select_grammars(selection, build.tree)
-    known = load_corpus() if selection.folder is None else load_corpus(selection.folder)
     return audit_build(
-        build, vocabulary, entries, jobs=jobs, known=known, keep_every=keep_every, progress=progress
+        build,
+        vocabulary,
+        select_grammars(selection, build.tree),
+        jobs=jobs,
+        known=_corpus(selection),
+        keep_every=keep_every,
+        progress=progress,
     )
+
+
+def _corpus(selection: Selection) -> tuple[CorpusEntry, ...]:
+    return load_corpus() if selection.folder is None else load_corpus(selection.folder)
+
+
+def tasks_for(audits: Sequence[AuditName], selection: Selection, source: Source, cache: Cache) -> list[Task]:
+    """The audits to make of a release.
+
+    Raises:
+        UsageError: the selection fits no grammar; the corpus cannot be read.
+    """
+    tasks: list[Task] = []
+    for audit in audits:
+        match audit:
+            case AuditName.GRAMMAR:
+                vocabulary = load_vocabulary(cache, [source.tree])
+                entries = select_grammars(selection, source.tree)
+                tasks.append(GrammarTask(entries, _corpus(selection), vocabulary))
+            case AuditName.SAMPLER:
+                tasks.append(SamplerTask())
+            case AuditName.GGUF:
+                tasks.append(GgufTask())
+            case _:
+                assert_never(audit)
+    return tasks
 
 
 @dataclass(frozen=True)
 class Outcome:
     """What became of one release in a run.
 
-    ``state`` is ``audited``, ``current`` (a result that another audit would only repeat was there) or
-    ``failed`` with the ``reason``. ``facts`` are there when it was audited.
+    ``state`` is ``audited``, ``current`` (another run would only repeat what is there) or ``failed`` with the
+    ``reason``. ``facts`` are those of the grammar audit, when it was made.
     """
 
     release: str
@@ -152,6 +181,7 @@ class Run:
         cache: Cache,
         *,
         jobs: int,
+        audits: Sequence[AuditName] = (),
         retry_failed: bool = False,
         force: bool = False,
         tell: Tell,
@@ -161,67 +191,91 @@ class Run:
         self._store = store
         self._cache = cache
         self._jobs = jobs
+        self._audits = tuple(audits) or config.audits
         self._retry_failed = retry_failed
         self._force = force
         self._tell = tell
         self._progress = progress
-        self._seen: set[str] = set()
 
-    def releases(self, only: Sequence[str] = ()) -> list[tuple[str, ReleaseEntry]]:
+    def releases(self, only: Sequence[str] = ()) -> list[tuple[Release, ReleaseEntry]]:
         """The exact releases to look at, each with its entry; one named twice comes once.
+
+        A release in ``only`` that the configuration lists keeps its entry's own options.
 
         Raises:
             UsageError, ReleaseError: a release cannot be resolved.
         """
-        entries = [ReleaseEntry(release=text) for text in only] or list(self._config.releases)
-        found: dict[str, ReleaseEntry] = {}
-        for entry in entries:
+        wanted = [release for text in only for release in expand(text, self._cache)]
+        found: dict[str, tuple[Release, ReleaseEntry]] = {}
+        for entry in self._config.releases:
+            if only and not any(_may_name(entry, release) for release in wanted):
+                continue
             for release in expand(entry.release, self._cache):
-                found.setdefault(str(release), entry)
-        return list(found.items())
+                found.setdefault(str(release), (release, entry))
+        if not only:
+            return list(found.values())
+        return [found.get(str(release), (release, ReleaseEntry(release=str(release)))) for release in wanted]
 
-    def one(self, release: str, entry: ReleaseEntry) -> Outcome:
-        """Audit one release unless its result is current. Never raises a TrackerError."""
+    def pending(self, source: Source, entry: ReleaseEntry) -> list[Task]:
+        """The audits of a release that have no current result.
+
+        Raises:
+            UsageError: as ``tasks_for``.
+        """
+        states = entry.states or self._config.bounds.states
+        selection = Selection(entry.grammars, states, self._config.corpus_folder)
+        return [
+            task
+            for task in tasks_for(self._audits, selection, source, self._cache)
+            if self._force or not is_current(task, self._store, source.release.id)
+        ]
+
+    def one(self, release: Release, entry: ReleaseEntry) -> Outcome:
+        """Audit one release unless its results are current. Never raises a TrackerError."""
+        build_id = ""
         try:
-            source = fetch(expand(release, self._cache)[0], self._cache)
+            source = fetch(release, self._cache)
+            build_id = source.release.id
+            pending = self.pending(source, entry)
+            if not pending:
+                return Outcome(str(release), build_id, "current")
+            return self._audit(str(release), source, pending)
         except TrackerError as error:
-            return Outcome(release, "", "failed", str(error))
+            return Outcome(str(release), build_id, "failed", str(error))
+
+    def _audit(self, release: str, source: Source, pending: Sequence[Task]) -> Outcome:
         build_id = source.release.id
-        selection = Selection(
-            entry.grammars, entry.states or self._config.bounds.states, self._config.corpus_folder
-        )
         try:
-            vocabulary = load_vocabulary(self._cache, [source.tree])
-            version = audit_version(select_grammars(selection, source.tree), vocabulary.sha256)
-            if not self._force and self._store.current(
-                build_id, AuditName.GRAMMAR, version, vocabulary.sha256
-            ):
-                return Outcome(release, build_id, "current")
-            try:
-                build = make_build(
-                    source, self._cache, jobs=self._jobs, retry_failed=self._retry_failed, tell=self._tell
-                )
-            except BuildError as error:
-                self._store.write(_untestable(source, version, vocabulary, str(error)))
-                return Outcome(release, build_id, "failed", str(error))
-            self._tell(f"{build_id}: auditing")
-            document, facts = audit_grammars(
-                build, self._cache, selection, jobs=self._jobs, progress=self._progress
+            build = make_build(
+                source, self._cache, jobs=self._jobs, retry_failed=self._retry_failed, tell=self._tell
             )
-            self._store.write(document)
-        except TrackerError as error:
+        except BuildError as error:
+            for task in pending:
+                self._store.write(task.untestable(source, str(error)))
             return Outcome(release, build_id, "failed", str(error))
-        if not document.trustworthy:
-            return Outcome(release, build_id, "failed", document.reason or "no control was run", facts)
-        return Outcome(release, build_id, "audited", facts=facts)
+        reason = ""
+        facts: RunFacts | None = None
+        for task in pending:
+            self._tell(f"{build_id}: {task.name} audit")
+            document, measured = task.run(build, self._jobs, self._progress)
+            self._store.write(document)
+            facts = measured or facts
+            if not document.trustworthy:
+                failed = [control for control in document.controls if not control.passed]
+                why = document.reason or (failed[0].detail if failed else "no control was run")
+                reason = reason or f"{task.name} audit: {why}"
+        return Outcome(release, build_id, "failed" if reason else "audited", reason, facts)
 
 
-def _untestable(source: Source, version: str, vocabulary: VocabularyFile, reason: str) -> GrammarDocument:
-    """What is known of a build that could not be made."""
-    return GrammarDocument(
-        audit_version=version,
-        build=build_identity(source.release, source.release.id),
-        vocabulary=vocabulary.identity,
-        status="untestable",
-        reason=reason,
+def _may_name(entry: ReleaseEntry, release: Release) -> bool:
+    """Whether an entry may name this release, told without asking the index where possible."""
+    if entry.versions is not None:
+        channel, versions = entry.versions
+        return channel is release.channel and versions.contains(release.version)
+    exact = entry.exact
+    return (
+        exact is not None
+        and exact.channel is release.channel
+        and exact.url == release.url
+        and (exact.version in (release.version, LATEST))
     )

@@ -11,11 +11,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, assert_never
 
 from pydantic import ValidationError
 
 from tracker.atomic import sweep, write_atomic
+from tracker.audits.gguf.model import GgufDocument
+from tracker.audits.sampler.model import SamplerDocument
 from tracker.errors import TrackerError
 from tracker.results import SCHEMA, AuditName, Document, GrammarDocument
 
@@ -45,18 +47,11 @@ def document_type(audit: AuditName) -> type[Document]:
         case AuditName.GRAMMAR:
             return GrammarDocument
         case AuditName.SAMPLER:
-            # Here, since only who has such results needs what stands behind it.
-            from tracker.audits.sampler.model import SamplerDocument
-
             return SamplerDocument
         case AuditName.GGUF:
-            from tracker.audits.gguf.model import GgufDocument
-
             return GgufDocument
         case _:
-            raise StoreError(
-                f"{audit}: this version of llama-tracker stores no such results: use a newer one"
-            )
+            assert_never(audit)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from tracker.config import load_config
 from tracker.errors import ExitCode, TrackerError
 from tracker.pipeline import Outcome, Run, Selection, audit_grammars, prepare_build
 from tracker.render.reports import render_all
+from tracker.results import AuditName
 from tracker.store import Store, encode
 
 RUN_FACTS = "run-facts.json"
@@ -76,6 +77,10 @@ def run(
     config: options.ConfigFile = Path("builds.yaml"),
     reports: options.Reports = options.REPORTS,
     jobs: options.Jobs = options.DEFAULT_JOBS,
+    audit: Annotated[
+        list[AuditName] | None,
+        typer.Option("--audit", help="Only this audit, instead of those in the configuration."),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Audit again what has a current result.")] = False,
     exit_code: options.ExitCodeOption = False,
     retry_failed: options.RetryFailed = False,
@@ -95,6 +100,7 @@ def run(
             store,
             Cache.default(),
             jobs=jobs,
+            audits=audit or (),
             retry_failed=retry_failed,
             force=force,
             tell=OUTPUT.say,

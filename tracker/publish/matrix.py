@@ -12,14 +12,12 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from tracker.audits.grammar.version import audit_version
 from tracker.cache import Cache
 from tracker.config import Config, ReleaseEntry
 from tracker.errors import TrackerError, UsageError
-from tracker.pipeline import Selection, load_vocabulary, select_grammars
+from tracker.pipeline import Run
 from tracker.releases import Release, parse_release
-from tracker.releases.channels import expand, fetch
-from tracker.results import AuditName
+from tracker.releases.channels import fetch
 from tracker.store import Store
 
 MAX_JOBS = 256
@@ -53,13 +51,10 @@ def pending(config: Config, store: Store, cache: Cache) -> Iterator[Job]:
     A release whose source cannot be had is a job as well: the job will say why. Raises UsageError and
     ReleaseError when it cannot even be said which releases there are.
     """
-    seen: set[str] = set()
-    for entry in config.releases:
-        for release in expand(entry.release, cache):
-            if str(release) not in seen:
-                seen.add(str(release))
-                if job := _job(release, entry, config, store, cache):
-                    yield job
+    run = Run(config, store, cache, jobs=1, tell=lambda line: None)
+    for release, entry in run.releases():
+        if job := _job(release, entry, run, cache):
+            yield job
 
 
 def encode_matrix(jobs: Iterable[Job]) -> tuple[str, int]:
@@ -84,17 +79,12 @@ def decode_matrix(text: str) -> list[Job]:
     return jobs
 
 
-def _job(release: Release, entry: ReleaseEntry, config: Config, store: Store, cache: Cache) -> Job | None:
+def _job(release: Release, entry: ReleaseEntry, run: Run, cache: Cache) -> Job | None:
     try:
         source = fetch(release, cache)
-        states = entry.states or config.bounds.states
-        selection = Selection(entry.grammars, states, config.corpus_folder)
-        vocabulary = load_vocabulary(cache, [source.tree])
-        version = audit_version(select_grammars(selection, source.tree), vocabulary.sha256)
+        pending = run.pending(source, entry)
     except UsageError:
         raise
     except TrackerError:
         return Job(_UNSAFE.sub("-", str(release).replace("==", "-")).strip("-.+_")[:120], str(release))
-    if store.current(source.release.id, AuditName.GRAMMAR, version, vocabulary.sha256):
-        return None
-    return Job(source.release.id, str(release))
+    return Job(source.release.id, str(release)) if pending else None
