@@ -15,7 +15,7 @@ help:
 	@echo 'make test-browser     the page reports/index.html in a headless browser'
 	@echo 'make lint types       ruff; mypy'
 	@echo 'make bench            speed, as ratios measured side by side'
-	@echo 'make fuzz             20,000 mutants through our GGUF reader'
+	@echo 'make fuzz             20,000 mutants through our GGUF reader, then coverage-guided ones'
 	@echo 'make sanitize         the same files through ggml-base with sanitizers (RELEASE=...)'
 	@echo 'make clean            remove .venv and caches of tools; builds stay in LLAMA_TRACKER_CACHE'
 
@@ -28,7 +28,7 @@ $(STAMP): pyproject.toml
 	touch $(STAMP)
 
 audit: setup
-	$(BIN)/llama-tracker run llama-cpp-python==latest
+	$(BIN)/llama-tracker run llama-cpp-python==latest --audit grammar
 
 run: setup
 	$(BIN)/llama-tracker run
@@ -55,6 +55,8 @@ bench: setup
 
 fuzz: setup
 	$(BIN)/llama-tracker gguf --fuzz full
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fuzz]'
+	$(BIN)/llama-tracker gguf --fuzz guided
 
 sanitize: setup
 	$(BIN)/llama-tracker gguf $(RELEASE) --sanitize
