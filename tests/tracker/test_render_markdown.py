@@ -9,16 +9,27 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
-from builders import build, deviation, document, escape, grammar, prediction, untestable
+from builders import (
+    AUDIT_VERSION,
+    PASSED,
+    build,
+    deviation,
+    document,
+    escape,
+    grammar,
+    prediction,
+    untestable,
+)
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from markdown_reader import blocks, inlines, shown, skeleton
 
+from tracker.audits.gguf.model import GgufDocument, GgufFinding, GgufResult
 from tracker.config import Config, parse_config
 from tracker.render.escape import is_visible
 from tracker.render.reports import render_all
 from tracker.render.words import ByteRole, byte_roles, page_name, spelled
-from tracker.results import Cause, Control, GrammarDocument, Kind
+from tracker.results import BuildIdentity, Cause, Control, GrammarDocument, Kind, tally
 from tracker.store import Key, Store
 
 CONFIG = parse_config(
@@ -212,6 +223,40 @@ def test_there_are_pages_without_any_result(tmp_path: Path) -> None:
     pages = _render(tmp_path, [])
     assert "Untestable: no build could be tested." in _text(pages["README.md"])
     assert "watches/partial.md" in pages
+
+
+def _readers(identity: BuildIdentity, *findings: GgufFinding) -> GgufDocument:
+    totals, digests = tally("data/seed", "0" * 64, findings)
+    result = GgufResult(
+        name="data/seed",
+        sha256="0" * 64,
+        totals=totals,
+        digests=digests,
+        reader="data",
+        seed="seed",
+        deviations=findings,
+    )
+    return GgufDocument(audit_version=AUDIT_VERSION, build=identity, controls=PASSED, readers=(result,))
+
+
+def _finding(kind: Kind, cause: str, field: str) -> GgufFinding:
+    return GgufFinding(kind=kind, cause=cause, field=field, file="00", files=1, digest="0" * 64, example="a")
+
+
+def test_another_audit_of_a_build_is_on_the_same_pages_and_policy_is_no_alarm(tmp_path: Path) -> None:
+    abort, policy = _finding(Kind.CRASH, "SIGABRT | x", "dimension"), _finding(Kind.POLICY, "bool", "face")
+    store = Store(tmp_path / "data")
+    store.write(document(build("1", day=1), grammar("g")))
+    store.write(_readers(build("1", day=1), policy))
+    store.write(_readers(build("2", day=2), policy, abort))
+    pages = _render(tmp_path, [])
+    assert "GGUF audit: no finding in 1 subject" in _text(pages["builds/llama-cpp-python-1.md"])
+    assert "No deviation." in _text(pages["builds/llama-cpp-python-1.md"])
+    assert "GGUF audit: 1 finding in 1 of 1 subject." in _text(pages["builds/llama-cpp-python-2.md"])
+    assert ["data/seed", "CRASH", "SIGABRT | x", "1", "1", ""] in _rows(pages["builds/llama-cpp-python-2.md"])
+    assert ["data/seed", "1", "0"] in _rows(pages["README.md"])
+    assert "Appeared: CRASH, SIGABRT | x, in data/seed" in _text(pages["README.md"])
+    assert "charts/gguf.svg" in pages
 
 
 # Hostile texts
