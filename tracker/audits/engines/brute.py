@@ -24,6 +24,7 @@ from tracker.audits.engines.expressions import (
     Use,
     WholeToken,
 )
+from tracker.audits.engines.tally import Opinion
 
 NOTHING = Either(())
 EMPTY = Text("")
@@ -49,8 +50,11 @@ class BruteForce:
         self._start = _inlined(rules.bodies[0], rules)
         self._after: dict[str, Expression] = {"": self._start}
 
-    def viable(self, data: bytes) -> bool:
-        """Whether some string of the language begins so."""
+    def ask(self, data: bytes) -> Opinion:
+        """Whether some string of the language begins so, and whether this is one."""
+        return Opinion(self._viable(data), self._member(data))
+
+    def _viable(self, data: bytes) -> bool:
         split = _split(data)
         if split is None:
             return False
@@ -61,8 +65,7 @@ class BruteForce:
         first, last = encodings_beginning()[rest]
         return any(low <= last and high >= first for low, high in first_characters(expression))
 
-    def member(self, data: bytes) -> bool:
-        """Whether this is a whole string of the language."""
+    def _member(self, data: bytes) -> bool:
         split = _split(data)
         return split is not None and not split[1] and nullable(self._derived(split[0]))
 

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from lark import Lark
 from lark.exceptions import UnexpectedCharacters, UnexpectedEOF
 
 from oracle.gbnf import Grammar
 from tracker.audits.engines.lark_text import for_lark
-
-
-class Opinion(NamedTuple):
-    """Whether some string of the language begins so, and whether this is one."""
-
-    viable: bool
-    member: bool
+from tracker.audits.engines.tally import Opinion
 
 
 class LarkEarley:

@@ -30,9 +30,7 @@ def for_llguidance(grammar: Grammar, token_ids: Mapping[bytes, int], end_tokens:
         NoLanguage: the grammar has no string.
     """
     atoms, pieces = _atoms(grammar)
-    terminals = [
-        f"T{number}: /[\\u{{{low:x}}}-\\u{{{high:x}}}]/" for number, (low, high) in enumerate(atoms)
-    ]
+    terminals = [f"T{number}: /[\\u{{{low:x}}}-\\u{{{high:x}}}]/" for number, (low, high) in enumerate(atoms)]
 
     def characters(node: Characters) -> str:
         return " | ".join(f"T{number}" for number in pieces[node])
@@ -60,9 +58,7 @@ def for_lark(grammar: Grammar) -> str:
         return used.setdefault((low, high), f"B{low:02X}{high:02X}")
 
     def characters(node: Characters) -> str:
-        encoded = [
-            sequence for low, high in node.ranges for sequence in _encoded(low, high)
-        ]
+        encoded = [sequence for low, high in node.ranges for sequence in _encoded(low, high)]
         return " | ".join(" ".join(terminal(*ends) for ends in sequence) for sequence in encoded)
 
     def token(node: Token) -> str:

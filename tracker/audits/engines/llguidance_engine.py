@@ -28,11 +28,14 @@ class _Tokens:
 
     def __init__(self, vocabulary: Vocabulary):
         self.special_token_ids = [
-            token for token, piece in enumerate(vocabulary.pieces) if not piece or token in vocabulary.end_tokens
+            token
+            for token, piece in enumerate(vocabulary.pieces)
+            if not piece or token in vocabulary.end_tokens
         ]
         special = set(self.special_token_ids)
         self.tokens = [
-            b"\xff<%d>" % token if token in special else piece for token, piece in enumerate(vocabulary.pieces)
+            b"\xff<%d>" % token if token in special else piece
+            for token, piece in enumerate(vocabulary.pieces)
         ] + [b"\xff<|end|>"]
         self.eos_token_id = len(self.tokens) - 1
         self.special_token_ids.append(self.eos_token_id)

@@ -1,0 +1,215 @@
+"""All comparisons of the oracle with other parties, by budget (``llama-tracker control --full``)."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from oracle.automaton import DEAD, Automaton
+from oracle.gbnf import Grammar, GrammarError, parse
+from oracle.lowering import lower
+from oracle.mask import Oracle
+from oracle.vocabulary import Vocabulary
+from tracker.audits.engines.brute import BruteForce
+from tracker.audits.engines.comparisons import (
+    compare_masks,
+    compare_prefixes,
+    compare_with_textbook,
+)
+from tracker.audits.engines.drawing import Seeded, Shape, draw_rules
+from tracker.audits.engines.expressions import Rules
+from tracker.audits.engines.lark_text import NoLanguage
+from tracker.audits.engines.tally import Tally
+from tracker.results import Control
+
+Tell = Callable[[str], None]
+"""Called with one line when a comparison begins."""
+
+MAX_TEXT = 20_000
+"""Longest text of a named grammar for other engines; longer ones are built to kill."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """How many grammars are drawn for each party, and how much of each is asked.
+
+    ``whole`` is the number of masks a named grammar over the audit's vocabulary, ``required_*`` what a
+    comparison must reach to count as made.
+    """
+
+    brute: int
+    textbook: int
+    llguidance: int
+    lark: int
+    walks: int
+    whole: int
+    required_pairs: int
+    required_whole: int
+
+
+SMALL = Budget(40, 40, 40, 4, 4, 0, 1_000, 0)
+FULL = Budget(3_000, 1_500, 4_000, 120, 8, 24, 100_000, 500)
+
+
+def run_cross_oracles(
+    budget: Budget,
+    synthetic: Vocabulary,
+    whole: Vocabulary | None = None,
+    named: Sequence[tuple[str, str]] = (),
+    tell: Tell = lambda line: None,
+) -> list[Control]:
+    """Compare the oracle with every party; the last control is their sum.
+
+    Args:
+        budget: ``SMALL`` or ``FULL``.
+        synthetic: the vocabulary for drawn grammars.
+        whole: the audit's vocabulary for masks of the named grammars; None leaves them out.
+        named: name and text of the corpus's and the source tree's grammars.
+        tell: progress.
+    """
+    tell("oracle next to derivatives by brute force")
+    parties = [(brute_force(budget), 1)]
+    tell("oracle next to the textbook recognizer")
+    parties.append((textbook(budget, synthetic), 1))
+    present = {name for name in ("llguidance", "lark") if importlib.util.find_spec(name) is not None}
+    if "llguidance" in present:
+        tell("oracle next to llguidance, drawn grammars")
+        parties.append((llguidance_drawn(budget, synthetic), 1))
+        if whole is not None:
+            tell("oracle next to llguidance, whole vocabulary")
+            parties.append((llguidance_named(budget, whole, named), budget.required_whole))
+    if "lark" in present:
+        tell("oracle next to lark's Earley parser")
+        parties.append((lark_drawn(budget), 1))
+    total = Tally("all parties together")
+    for tally, _ in parties:
+        total.pairs += tally.pairs
+        total.decisions += tally.decisions
+        total.grammars += tally.grammars
+        total.explained += tally.explained
+        total.gave_up += tally.gave_up
+        total.mismatches += tally.mismatches
+    controls = [tally.control(required) for tally, required in parties]
+    missing = [_missing(name) for name in ("llguidance", "lark") if name not in present]
+    return [*controls, *missing, total.control(budget.required_pairs)]
+
+
+def brute_force(budget: Budget) -> Tally:
+    """Regular grammars against derivatives over code points."""
+    tally = Tally("derivatives over code points")
+    for seed in range(budget.brute):
+        source = Seeded(seed)
+        rules = draw_rules(source, Shape(recursive=False))
+        text = rules.gbnf()
+        automaton = Automaton(lower(parse(text)))
+        compare_prefixes(tally, text, automaton, BruteForce(rules), source, 3 * budget.walks)
+    return tally
+
+
+def textbook(budget: Budget, vocabulary: Vocabulary) -> Tally:
+    """Any grammars, token terminals too, against the textbook recognizer."""
+    tally = Tally("textbook Earley recognizer")
+    for seed in range(budget.textbook):
+        source, rules, grammar = _drawn(1_000_000 + seed, vocabulary)
+        oracle = Oracle(grammar, vocabulary)
+        compare_with_textbook(tally, rules.gbnf(), grammar, oracle, source, budget.walks)
+    return tally
+
+
+def llguidance_drawn(budget: Budget, vocabulary: Vocabulary) -> Tally:
+    """Any grammars, token terminals too, against llguidance, whole masks of a small vocabulary."""
+    from tracker.audits.engines.llguidance_engine import EngineGaveUp, Llguidance
+
+    tally = Tally("llguidance, synthetic vocabulary")
+    engine = Llguidance(vocabulary)
+    for seed in range(budget.llguidance):
+        source, rules, grammar = _drawn(2_000_000 + seed, vocabulary)
+        oracle = Oracle(grammar, vocabulary)
+        try:
+            matcher = engine.start(grammar)
+            compare_masks(tally, rules.gbnf(), oracle, matcher, source, budget.walks, 6)
+        except NoLanguage:
+            _no_language(tally, rules.gbnf(), oracle)
+        except EngineGaveUp as reason:
+            tally.gave_up[str(reason)] += 1
+    return tally
+
+
+def llguidance_named(budget: Budget, vocabulary: Vocabulary, named: Sequence[tuple[str, str]]) -> Tally:
+    """The corpus against llguidance over the audit's whole vocabulary."""
+    from tracker.audits.engines.llguidance_engine import EngineGaveUp, Llguidance
+
+    tally = Tally("llguidance, whole vocabulary")
+    engine = Llguidance(vocabulary)
+    for number, (name, text) in enumerate(named):
+        if len(text) > MAX_TEXT:
+            continue
+        try:
+            grammar = parse(text)
+        except GrammarError:
+            continue
+        oracle = Oracle(grammar, vocabulary, remember=64)
+        before = tally.pairs
+        try:
+            matcher = engine.start(grammar)
+            source = Seeded(3_000_000 + number)
+            for _ in range(budget.whole):
+                compare_masks(tally, name, oracle, matcher, source, 1, 12)
+                tally.grammars -= 1
+                if tally.pairs - before >= budget.whole:
+                    break
+            tally.grammars += 1
+        except NoLanguage:
+            _no_language(tally, name, oracle)
+        except EngineGaveUp as reason:
+            tally.gave_up[f"{name}: {reason}"] += 1
+    return tally
+
+
+def lark_drawn(budget: Budget) -> Tally:
+    """Any grammars against lark's Earley parser over bytes."""
+    from tracker.audits.engines.lark_engine import LarkEarley
+
+    tally = Tally("lark's Earley parser")
+    for seed in range(budget.lark):
+        source = Seeded(4_000_000 + seed)
+        rules = draw_rules(source, Shape())
+        text = rules.gbnf()
+        grammar = parse(text)
+        automaton = Automaton(lower(grammar))
+        try:
+            compare_prefixes(tally, text, automaton, LarkEarley(grammar), source, 2 * budget.walks)
+        except NoLanguage:
+            if automaton.start != DEAD:
+                tally.mismatches.append(f"{text!r} has no string, but is alive here")
+        except RecursionError:
+            tally.gave_up["recursion limit"] += 1
+    return tally
+
+
+def _drawn(seed: int, vocabulary: Vocabulary) -> tuple[Seeded, Rules, Grammar]:
+    """A grammar of any kind; one in three has token terminals."""
+    source = Seeded(seed)
+    count = len(vocabulary)
+    ordinary = [source.integer(0, count - 1) for _ in range(4)]
+    tokens = (*ordinary, ord("a"), ord("b"), count - 1, count - 2)
+    rules = draw_rules(source, Shape(tokens=tokens if seed % 3 == 0 else ()))
+    return source, rules, parse(rules.gbnf())
+
+
+def _no_language(tally: Tally, text: str, oracle: Oracle) -> None:
+    """Both sides must find that a grammar has no string."""
+    tally.grammars += 1
+    tally.pairs += 1
+    tally.decisions += 1
+    if oracle.mask(oracle.start).tokens.any() or oracle.accepting(oracle.start):
+        tally.mismatches.append(f"{text!r} has no string, but something is allowed here")
+
+
+def _missing(package: str) -> Control:
+    return Control(
+        name=f"cross-oracle: {package}",
+        passed=False,
+        detail=f"{package} is not installed: pip install 'llama-tracker[engines]'",
+    )
