@@ -156,7 +156,7 @@ def source_tree_grammars(tree: Path, states: int) -> tuple[CorpusEntry, ...]:
                 why="carried in the source tree of the build under audit",
                 group="source-tree",
                 states=states,
-                text=path.read_text(encoding="utf-8", errors="surrogateescape"),
+                text=path.read_text(encoding="utf-8", errors="replace"),
             )
         )
     return tuple(found)
