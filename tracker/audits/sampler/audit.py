@@ -6,14 +6,12 @@ The core is `run_sampler_audit`; it asks a worker, and neither reads nor writes 
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Callable, Iterable, Sequence
 from importlib import resources
-from typing import Any
 
-from oracle.sampling import GENERATIONS, SPECIFICATIONS, Generation, to_json
+from oracle.sampling import GENERATIONS, SPECIFICATIONS, Generation
 from tracker.audits.sampler import draws
-from tracker.audits.sampler.case import EXAMPLE_RUNS, Case, Family, in_words, runs
+from tracker.audits.sampler.case import Case, Family
 from tracker.audits.sampler.cases import (
     CHAIN,
     INTERFACE,
@@ -27,12 +25,19 @@ from tracker.audits.sampler.classify import Assessment, Deviating, Question, ass
 from tracker.audits.sampler.compare import Cause, Difference, compare
 from tracker.audits.sampler.controls import MUTANTS, catching, unrepeatable
 from tracker.audits.sampler.model import (
-    DrawStatistics,
     Example,
     SamplerDocument,
     SamplerFinding,
     SamplerResult,
     generation_findings,
+)
+from tracker.audits.sampler.pieces import (
+    example_of,
+    merged,
+    parameters_of,
+    place_of,
+    shape_of,
+    statistics_of,
 )
 from tracker.audits.sampler.run import Answer, Client, Death, Refusal, observe
 from tracker.audits.sampler.shrink import shrink
@@ -100,7 +105,7 @@ def run_sampler_audit(
         build=build,
         controls=tuple(audit.controls()),
         samplers=samplers,
-        statistics=tuple(_statistics(tested) for tested in audit.frequencies),
+        statistics=tuple(statistics_of(tested) for tested in audit.frequencies),
         family_wise_error=draws.FAMILY_WISE_ERROR,
     )
 
@@ -143,7 +148,7 @@ class _Audit:
 
     def result(self, name: str) -> SamplerResult:
         """The row of one subject. Samplers have to come before the chains, which may repeat their faults."""
-        sha256 = hashlib.sha256(f"{name}\n{sorted(_parameters(name))}".encode()).hexdigest()
+        sha256 = hashlib.sha256(f"{name}\n{sorted(parameters_of(name))}".encode()).hexdigest()
         reason = self.why_untestable(name)
         if reason is not None:
             return SamplerResult(name=name, sha256=sha256, status="untestable", reason=reason)
@@ -184,7 +189,7 @@ class _Audit:
         groups: dict[tuple[Family, Cause, str], list[Deviating]] = {}
         for deviating in assessment.deviating:
             case = deviating.question.case
-            key = case.family, deviating.difference.cause, _place(case)
+            key = case.family, deviating.difference.cause, place_of(case)
             groups.setdefault(key, []).append(deviating)
         found: dict[str, SamplerFinding] = {}
         order = list(Family)
@@ -197,8 +202,8 @@ class _Audit:
                 # The sampler's own row says so already.
                 continue
             self.causes.setdefault(name, set()).add(cause)
-            shape = _shape(finding)
-            found[shape] = _merged(found[shape], finding) if shape in found else finding
+            shape = shape_of(finding)
+            found[shape] = merged(found[shape], finding) if shape in found else finding
         yield from found.values()
         if name == "dist":
             yield from self.frequency_findings()
@@ -221,10 +226,10 @@ class _Audit:
             kind=Kind(answer.kind.value) if isinstance(answer, Death) else Kind.SAMPLER_DEVIATION,
             cause=deviating.difference.cause,
             families=(deviating.question.case.family,),
-            place=_place(deviating.question.case),
+            place=place_of(deviating.question.case),
             classification="deviation" if deviation else "generation",
             cases=cases,
-            example=_example(case, difference.call, difference.detail),
+            example=example_of(case, difference.call, difference.detail),
         )
 
     def frequency_findings(self) -> Iterable[SamplerFinding]:
@@ -239,7 +244,7 @@ class _Audit:
                     place=tested.configuration,
                     classification="deviation",
                     cases=1,
-                    example=_example(tested.case, 0, detail),
+                    example=example_of(tested.case, 0, detail),
                 )
 
     def telling(self, question: Question, generation: Generation, other: str) -> Example:
@@ -249,8 +254,8 @@ class _Audit:
         case = shrink(question.case, predicate, self.budget.shrink)
         difference = compare(case, self.ask(case), alternative)
         if not isinstance(difference, Difference):
-            return _example(question.case, 0, "not repeatable")
-        return _example(case, difference.call, difference.detail)
+            return example_of(question.case, 0, "not repeatable")
+        return example_of(case, difference.call, difference.detail)
 
     def controls(self) -> Iterable[Control]:
         """The checks of the audit itself."""
@@ -278,74 +283,3 @@ class _Audit:
             detail=f"{asked} questions, {len(self.frequencies)} distributions",
             figures={"questions": asked, "distributions": len(self.frequencies)},
         )
-
-
-def _place(case: Case) -> str:
-    """What tells apart the cases of one family: calls without a sampler, the samplers of a short chain."""
-    if case.family is Family.NOTHING:
-        return ", ".join(in_words(case.calls))
-    return " → ".join(step.name for step in case.chain) if len(case.chain) == 2 else ""
-
-
-def _shape(finding: SamplerFinding) -> str:
-    """What two findings have in common that are the same fault met in different families of cases."""
-    example = finding.example
-    samplers = [step["sampler"] for step in example.chain]
-    special = {"0.0", "-0.0", "inf", "-inf", "nan"}
-    numbers = [[text if text in special else "a number" for text, _ in runs] for runs in example.inputs]
-    return repr((finding.kind, finding.cause, samplers, numbers, example.calls))
-
-
-def _merged(first: SamplerFinding, second: SamplerFinding) -> SamplerFinding:
-    families = first.families + second.families
-    return first.model_copy(update={"families": families, "cases": first.cases + second.cases})
-
-
-def _parameters(name: str) -> Sequence[str]:
-    kind = SPECIFICATIONS.get(name)
-    return [] if kind is None else list(kind.__annotations__)
-
-
-def _example(case: Case, call: int, detail: str) -> Example:
-    listed = [runs(logits) for logits in case.inputs]
-    if sum(map(len, listed)) > EXAMPLE_RUNS:
-        listed = [[(f"{len(logits)} different logits", 1)] for logits in case.inputs]
-    return Example(
-        chain=tuple(_writable(to_json(specification)) for specification in case.chain),
-        in_chain=not case.bare,
-        inputs=tuple(tuple(run) for run in listed),
-        calls=tuple(in_words(case.calls)),
-        detail=f"call {call}: {detail}",
-    )
-
-
-def _writable(value: Any) -> Any:
-    """A value as JSON holds it: numbers that JSON has no name for become texts, tuples lists."""
-    match value:
-        case dict():
-            return {key: _writable(item) for key, item in value.items()}
-        case tuple() | list():
-            return [_writable(item) for item in value]
-        case float() if not math.isfinite(value):
-            return repr(value)
-        case _:
-            return value
-
-
-def _statistics(tested: draws.Frequencies) -> DrawStatistics:
-    fitted = tested.fit
-    return DrawStatistics(
-        configuration=tested.configuration,
-        draws=fitted.draws,
-        cells=fitted.cells,
-        chi_square_p=_rounded(fitted.chi_square_p),
-        rare_expected=_rounded(fitted.rare_expected),
-        rare_seen=fitted.rare_seen,
-        rare_p=_rounded(fitted.rare_p),
-        impossible=fitted.impossible,
-    )
-
-
-def _rounded(value: float) -> float:
-    """Six significant digits: the last bits are the C library's, not the build's."""
-    return float(f"{value:.6g}")
