@@ -16,10 +16,10 @@ from typing import Any, assert_never
 from pydantic import ValidationError
 
 from tracker.atomic import sweep, write_atomic
-from tracker.audits.gguf.model import GgufDocument
-from tracker.audits.sampler.model import SamplerDocument
 from tracker.errors import TrackerError
 from tracker.results import SCHEMA, AuditName, Document, GrammarDocument
+from tracker.results.gguf import GgufDocument
+from tracker.results.sampler import SamplerDocument
 
 Raw = dict[str, Any]
 

@@ -12,18 +12,18 @@ from functools import cached_property
 from typing import Protocol
 
 from tracker.audits.gguf import audit as gguf
-from tracker.audits.gguf.model import GgufDocument
 from tracker.audits.grammar.audit import NULL_EVERY, RunFacts, VocabularyFile, audit_build, build_identity
 from tracker.audits.grammar.corpus import CorpusEntry
 from tracker.audits.grammar.version import audit_version
 from tracker.audits.grammar.walk import Progress
 from tracker.audits.sampler import audit as sampler
 from tracker.audits.sampler.cases import Budget
-from tracker.audits.sampler.model import SamplerDocument
 from tracker.build import Build
 from tracker.libllama.client import LibllamaClient
 from tracker.releases import Source
 from tracker.results import AuditName, Document, GrammarDocument
+from tracker.results.gguf import GgufDocument
+from tracker.results.sampler import SamplerDocument
 from tracker.store import Store
 
 

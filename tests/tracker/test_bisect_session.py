@@ -236,7 +236,12 @@ def test_interrupted_anywhere_and_run_again_it_goes_on_and_leaves_no_process_beh
     script = tmp_path / "interrupted.py"
     script.write_text(INTERRUPTED)
     command = [sys.executable, str(script), str(tmp_path), str(jobs), str(Path(__file__).parent)]
-    process = subprocess.Popen(command, start_new_session=True)
+    # A shell's background jobs, and what they start, ignore SIGINT; the session under test must not.
+    process = subprocess.Popen(
+        command,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     log = Log(tmp_path / "log.jsonl")
     deadline = time.monotonic() + 60
     while len(log.read()) < 3 and time.monotonic() < deadline:

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import typer
 
-from tracker.audits.gguf.model import GgufDocument
 from tracker.audits.gguf.saved import load_files
 from tracker.build import Build
 from tracker.cli.gguf import register
 from tracker.errors import ExitCode, UsageError
+from tracker.results.gguf import GgufDocument
 
 
 def run(*arguments: str) -> int:

@@ -24,12 +24,12 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from markdown_reader import blocks, inlines, shown, skeleton
 
-from tracker.audits.gguf.model import GgufDocument, GgufFinding, GgufResult
 from tracker.config import Config, parse_config
 from tracker.render.escape import is_visible
 from tracker.render.reports import render_all
 from tracker.render.words import ByteRole, byte_roles, page_name, spelled
 from tracker.results import BuildIdentity, Cause, Control, GrammarDocument, Kind, tally
+from tracker.results.gguf import GgufDocument, GgufFinding, GgufResult
 from tracker.store import Key, Store
 
 CONFIG = parse_config(

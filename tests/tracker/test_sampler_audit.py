@@ -21,9 +21,9 @@ from tracker.audits.sampler.compare import Cause
 from tracker.audits.sampler.controls import MUTANTS
 from tracker.audits.sampler.draws import POINTS, THRESHOLD, distribution
 from tracker.audits.sampler.logits import Random, ordinary
-from tracker.audits.sampler.model import SamplerDocument
 from tracker.audits.sampler.transitions import NotComparable, generation_changes
 from tracker.results import Kind
+from tracker.results.sampler import SamplerDocument
 
 SMALL = Budget(vocabulary=300, ordinary=15, chains=60, draws=200, sequence=20, shrink=80)
 TELLING = ("top_k", "dist", "top_n_sigma", "infill", CHAIN)

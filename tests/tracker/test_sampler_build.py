@@ -14,12 +14,12 @@ from tracker.audits.sampler.audit import run_sampler_audit
 from tracker.audits.sampler.case import Call, Case, Family
 from tracker.audits.sampler.cases import CHAIN, INTERFACE, Budget
 from tracker.audits.sampler.compare import Cause
-from tracker.audits.sampler.model import SamplerDocument, SamplerFinding
 from tracker.audits.sampler.run import Applied, Death, Refusal, observe
 from tracker.audits.sampler.transitions import generation_changes
 from tracker.build import Build
 from tracker.libllama.client import LibllamaClient, RequestRefused, WorkerDied
 from tracker.results import Kind
+from tracker.results.sampler import SamplerDocument, SamplerFinding
 
 pytestmark = pytest.mark.build
 

@@ -14,7 +14,6 @@ from rich.table import Table
 from tracker.audits.gguf import text
 from tracker.audits.gguf.audit import FULL, LIMITS, QUICK, Budget, RunFacts, run_gguf_audit
 from tracker.audits.gguf.guided import fuzz_guided
-from tracker.audits.gguf.model import GgufDocument
 from tracker.audits.gguf.mutants import mutants, untouched, written_cases
 from tracker.audits.gguf.own_reader import Violation, fuzz
 from tracker.audits.gguf.sanitized import sanitizer_options
@@ -29,6 +28,7 @@ from tracker.libllama.client import LibllamaClient
 from tracker.pipeline import prepare_build
 from tracker.releases.channels import expand, fetch
 from tracker.results import Kind
+from tracker.results.gguf import GgufDocument
 
 GUIDED_RUNS = 200_000
 

@@ -13,7 +13,6 @@ from rich.table import Table
 from tracker.audits.grammar.audit import build_identity
 from tracker.audits.sampler import text
 from tracker.audits.sampler.audit import run_sampler_audit
-from tracker.audits.sampler.model import SamplerDocument
 from tracker.audits.sampler.transitions import generation_changes
 from tracker.cache import Cache
 from tracker.cli import options
@@ -21,6 +20,7 @@ from tracker.cli.output import OUTPUT, write_json
 from tracker.errors import ExitCode
 from tracker.libllama.client import LibllamaClient
 from tracker.pipeline import prepare_build
+from tracker.results.sampler import SamplerDocument
 
 
 def register(app: typer.Typer) -> None:

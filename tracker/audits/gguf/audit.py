@@ -26,7 +26,6 @@ from tracker.audits.gguf.build_reader import (
 )
 from tracker.audits.gguf.cases import cases
 from tracker.audits.gguf.minimise import broken_fields, minimised, restored
-from tracker.audits.gguf.model import BY_CAUSE, GgufDocument, GgufFinding, GgufResult
 from tracker.audits.gguf.mutants import CASES, Family, Mutant, layout_of, mutants
 from tracker.audits.gguf.own_reader import OwnVerdict, fuzz, own_verdict
 from tracker.audits.gguf.seeds import seeds
@@ -35,6 +34,7 @@ from tracker.audits.grammar.audit import build_identity
 from tracker.build import Build
 from tracker.libllama.client import LibllamaClient, Limits
 from tracker.results import Control, Kind, tally
+from tracker.results.gguf import BY_CAUSE, GgufDocument, GgufFinding, GgufResult
 
 LIMITS = Limits(cpu_seconds=600, wall_seconds=600, address_space=2 << 30)
 """For the process that starts others; each file has limits of its own (``build_reader``)."""

@@ -14,13 +14,13 @@ from pathlib import Path
 
 from tracker.audits.gguf.audit import QUICK, Budget, RunFacts, audit_version, definition, files_of
 from tracker.audits.gguf.minimise import broken_fields, minimised, restored
-from tracker.audits.gguf.model import GgufDocument, GgufFinding, GgufResult
 from tracker.audits.gguf.mutants import CASES, Family, Mutant, layout_of
 from tracker.audits.gguf.sanitized import Report, compile_harness, reports, require_sanitized
 from tracker.audits.gguf.seeds import seeds
 from tracker.audits.grammar.audit import build_identity
 from tracker.build import Build
 from tracker.results import Control, Kind, tally
+from tracker.results.gguf import GgufDocument, GgufFinding, GgufResult
 
 
 def run_sanitizer_audit(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from tracker.audits.gguf.model import GgufDocument, GgufFinding, GgufResult
 from tracker.audits.gguf.own_reader import FuzzReport
 from tracker.results import Kind
+from tracker.results.gguf import GgufDocument, GgufFinding, GgufResult
 
 OUTCOMES = ("refused", "accepted", "crash", "hang", "memory")
 

@@ -24,13 +24,6 @@ from tracker.audits.sampler.cases import (
 from tracker.audits.sampler.classify import Assessment, Deviating, Question, assess, shows, tells_apart
 from tracker.audits.sampler.compare import Cause, Difference, compare
 from tracker.audits.sampler.controls import MUTANTS, catching, unrepeatable
-from tracker.audits.sampler.model import (
-    Example,
-    SamplerDocument,
-    SamplerFinding,
-    SamplerResult,
-    generation_findings,
-)
 from tracker.audits.sampler.pieces import (
     example_of,
     merged,
@@ -42,6 +35,13 @@ from tracker.audits.sampler.pieces import (
 from tracker.audits.sampler.run import Answer, Client, Death, Refusal, observe
 from tracker.audits.sampler.shrink import shrink
 from tracker.results import BuildIdentity, Control, Kind, tally
+from tracker.results.sampler import (
+    Example,
+    SamplerDocument,
+    SamplerFinding,
+    SamplerResult,
+    generation_findings,
+)
 
 Progress = Callable[[str], None]
 """Told one line at a time what is being done."""

@@ -9,7 +9,7 @@ from typing import Any
 from oracle.sampling import SPECIFICATIONS, to_json
 from tracker.audits.sampler import draws
 from tracker.audits.sampler.case import EXAMPLE_RUNS, Case, Family, in_words, runs
-from tracker.audits.sampler.model import DrawStatistics, Example, SamplerFinding
+from tracker.results.sampler import DrawStatistics, Example, SamplerFinding
 
 
 def place_of(case: Case) -> str:

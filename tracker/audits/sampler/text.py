@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from oracle.sampling import GENERATIONS
-from tracker.audits.sampler.model import Example, SamplerDocument, SamplerResult
 from tracker.audits.sampler.transitions import GenerationChange
 from tracker.results import Kind
+from tracker.results.sampler import Example, SamplerDocument, SamplerResult
 
 
 def table(documents: Sequence[SamplerDocument]) -> tuple[list[str], list[list[str]]]:

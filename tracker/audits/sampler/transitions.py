@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tracker.audits.sampler.model import Example, SamplerDocument, SamplerResult
 from tracker.errors import TrackerError
+from tracker.results.sampler import Example, SamplerDocument, SamplerResult
 
 
 class NotComparable(TrackerError):
