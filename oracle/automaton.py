@@ -53,7 +53,8 @@ class Automaton:
     """A lazily built deterministic automaton over bytes.
 
     Attributes:
-        table: int32 array of shape (capacity, 256); row ``s`` is valid once ``row(s)`` was called.
+        table: int32 array of shape (capacity, 256); row ``s`` is valid where ``ready[s]``.
+        ready: bool array of shape (capacity,): which rows have been made.
         accepting: by state, whether the bytes so far are a whole string of the language.
     """
 
@@ -62,7 +63,7 @@ class Automaton:
         self.table = np.zeros((64, 256), dtype=np.int32)
         self.accepting: list[bool] = []
         self._items: list[frozenset[Item]] = []
-        self._ready: list[bool] = []
+        self.ready = np.zeros(64, dtype=np.bool_)
         self._token_edges: list[TokenEdges | None] = []
         self._state_of: dict[tuple[frozenset[Item], bool], int] = {}
         self._state_of_kernel: dict[frozenset[Item], int] = {}
@@ -72,7 +73,7 @@ class Automaton:
         self._exits = frozenset(network.exits)
         self._ends = _ending_nodes(network)
         self._state(frozenset(), False)
-        self._ready[DEAD] = True
+        self.ready[DEAD] = True
         self.start = self._from_kernel(frozenset({(network.starts[network.root], _HALT)}))
 
     def __len__(self) -> int:
@@ -87,7 +88,7 @@ class Automaton:
 
     def row(self, state: int) -> NDArray[np.int32]:
         """The 256 next states of a state, int32. Computes the row on first use."""
-        if not self._ready[state]:
+        if not self.ready[state]:
             self._make_row(state)
         row: NDArray[np.int32] = self.table[state]
         return row
@@ -95,7 +96,7 @@ class Automaton:
     def rows(self, states: Iterable[int]) -> None:
         """Make the rows of several states."""
         for state in states:
-            if not self._ready[state]:
+            if not self.ready[state]:
                 self._make_row(state)
 
     def step(self, state: int, data: bytes) -> int:
@@ -164,10 +165,10 @@ class Automaton:
             state = self._state_of[key] = len(self._items)
             self._items.append(items)
             self.accepting.append(accepting)
-            self._ready.append(False)
             self._token_edges.append(None)
             if state >= len(self.table):
                 self.table = np.concatenate([self.table, np.zeros_like(self.table)])
+                self.ready = np.concatenate([self.ready, np.zeros_like(self.ready)])
         return state
 
     def _from_kernel(self, kernel: frozenset[Item]) -> int:
@@ -200,7 +201,7 @@ class Automaton:
                     kernel.update(self._target(target, continuation))
                 row[cut : cuts[index + 1]] = self._from_kernel(frozenset(kernel))
         self.table[state] = row
-        self._ready[state] = True
+        self.ready[state] = True
 
     def _target(self, node: int, continuation: int) -> Iterable[Item]:
         """An item, or what it stands for when its node has nothing left to do."""

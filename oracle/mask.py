@@ -1,8 +1,9 @@
 """Automaton times trie: the true token mask of a state.
 
 A token is allowed iff its bytes lead from the state to a state that is not dead, or a token terminal of the
-state takes it as a whole. The trie is walked level by level: where few nodes are alive, over their children
-only; where many are, over whole levels at once. Masks are remembered by state.
+state takes it as a whole. The trie is walked level by level: whole levels at once where many nodes are alive,
+else over the children of live nodes only. Below the first dozen levels most nodes repeat one byte (runs of
+spaces); where a state stays what it is under a byte, such a run is done in one step. Masks are remembered.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from oracle.automaton import DEAD, Automaton
 from oracle.gbnf import Grammar, parse
 from oracle.lowering import lower
 from oracle.vocabulary import Vocabulary
+
+_SHALLOW = 12
+"""Levels that are walked one by one; below them few nodes are left, most of them in runs of one byte."""
 
 _DENSE = 0.25
 """Share of a level's nodes that must have a live parent for the whole level to be computed at once."""
@@ -133,33 +137,110 @@ class Oracle:
         if self._latest is not None and self._latest[0] == state:
             return self._latest[1]
         trie = self.vocabulary.trie
-        automaton = self.automaton
         states = self._node_states
-        states[:] = DEAD
         states[0] = state
-        alive = np.zeros(1, dtype=np.int64)
-        for level in range(1, len(trie.levels) - 1):
-            begin, end = trie.levels[level], trie.levels[level + 1]
-            here = states[alive]
-            automaton.rows(np.unique(here).tolist())
-            counts = trie.children[alive]
-            total = int(counts.sum())
-            if total == 0:
-                break
-            if total > _DENSE * (end - begin):
-                flat = states[trie.parent[begin:end]].astype(np.int64) * 256 + trie.byte[begin:end]
-                states[begin:end] = automaton.table.ravel()[flat]
-                alive = begin + np.flatnonzero(states[begin:end])
+        # The last level walked as a whole; once few of its nodes live, those alone.
+        level: NDArray[np.int32] = states[:1]
+        begin = 0
+        alive: NDArray[np.intp] | None = None
+        born: list[NDArray[np.intp]] = []
+        whole = 1
+        for before, begin, end in zip(
+            trie.levels, trie.levels[1:], trie.levels[2 : _SHALLOW + 2], strict=False
+        ):
+            if alive is None and np.count_nonzero(level) < _DENSE * (begin - before):
+                alive = np.flatnonzero(level)
+                alive += before
+            if alive is None:
+                table = self._table(level)
+                entries = np.take(states, trie.parent[begin:end], mode="clip").astype(np.intp)
+                entries *= 256
+                entries += trie.byte[begin:end]
+                level = states[begin:end]
+                np.take(table, entries, mode="clip", out=level)
+                whole = end
             else:
-                starts = np.repeat(trie.first_child[alive] - (np.cumsum(counts) - counts), counts)
-                nodes = starts + np.arange(total)
-                following = automaton.table.ravel()[
-                    np.repeat(here.astype(np.int64), counts) * 256 + trie.byte[nodes]
-                ]
-                keep = following != DEAD
-                alive = nodes[keep]
-                states[alive] = following[keep]
+                alive = self._step_sparse(self._table(states[alive]), alive)
+                born.append(alive)
+        if alive is None:
+            alive = np.flatnonzero(level)
+            alive += begin
+        born += self._walk_deep(alive)
         states[0] = DEAD
-        by_token: NDArray[np.int32] = states[trie.node_of_token]
+        by_token = self._by_token(whole, born)
         self._latest = (state, by_token)
         return by_token
+
+    def _by_token(self, whole: int, born: list[NDArray[np.intp]]) -> NDArray[np.int32]:
+        """The states of all tokens, read off the nodes, which are left dead for the next walk.
+
+        Args:
+            whole: nodes before this one were walked by whole levels.
+            born: nodes behind it that have come alive.
+        """
+        trie = self.vocabulary.trie
+        states = self._node_states
+        if whole + sum(map(len, born)) > len(trie.node_of_token) // 8:
+            by_token: NDArray[np.int32] = np.take(states, trie.node_of_token, mode="clip")
+            states[:] = DEAD
+            return by_token
+        nodes = np.concatenate([np.flatnonzero(states[:whole]), *born])
+        numbers, counts = _ranges(trie.token_begin[nodes], trie.token_end[nodes])
+        by_token = np.zeros(len(trie.node_of_token), dtype=np.int32)
+        by_token[trie.tokens[numbers]] = np.repeat(states[nodes], counts)
+        states[nodes] = DEAD
+        return by_token
+
+    def _walk_deep(self, alive: NDArray[np.intp]) -> list[NDArray[np.intp]]:
+        """Walk on from live nodes until none is left, whatever level they are on; returns those born."""
+        trie = self.vocabulary.trie
+        states = self._node_states
+        born: list[NDArray[np.intp]] = []
+        while len(alive):
+            here = states[alive]
+            table = self._table(here)
+            again = trie.repeats[alive]
+            if again.any():
+                # Where a state stays what it is under a byte, all repetitions of that byte are done at once.
+                heads, here = alive[again], here[again]
+                stays = table[here.astype(np.intp) * 256 + trie.byte[heads]] == here
+                heads = heads[stays]
+                run, lengths = _ranges(trie.run_begin[heads], trie.run_end[heads])
+                repeated = trie.run[run]
+                states[repeated] = np.repeat(here[stays], lengths)
+                born.append(repeated)
+                alive = np.concatenate([alive, repeated])
+            alive = self._step_sparse(table, alive)
+            born.append(alive)
+        return born
+
+    def _table(self, states: NDArray[np.int32]) -> NDArray[np.int32]:
+        """The automaton's table, flat, with the rows of these states made."""
+        automaton = self.automaton
+        ready = automaton.ready[states]
+        if not ready.all():
+            automaton.rows(np.unique(states[~ready]).tolist())
+        table: NDArray[np.int32] = automaton.table.reshape(-1)
+        return table
+
+    def _step_sparse(self, table: NDArray[np.int32], alive: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Write the states of all children of some nodes; returns those that have just come alive."""
+        trie = self.vocabulary.trie
+        states = self._node_states
+        begin = trie.first_child[alive]
+        nodes, counts = _ranges(begin, begin + trie.children[alive])
+        entries = np.repeat(states[alive].astype(np.intp) * 256, counts)
+        entries += trie.byte[nodes]
+        following = table[entries]
+        new = (following != DEAD) & (states[nodes] == DEAD)
+        born: NDArray[np.intp] = nodes[new]
+        states[born] = following[new]
+        return born
+
+
+def _ranges(begin: NDArray[np.intp], end: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """All numbers of several ranges one after the other, and the ranges' lengths."""
+    lengths = end - begin
+    numbers = np.repeat(begin - (np.cumsum(lengths) - lengths), lengths)
+    numbers += np.arange(len(numbers))
+    return numbers, lengths

@@ -7,6 +7,7 @@ text spells its bytes in the 256 printable characters of the GPT-2 tokenizer (Ra
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -97,29 +98,34 @@ class Trie:
     node are one range. All arrays are indexed by node unless said otherwise.
 
     Attributes:
-        parent: int32, the parent (0 for the root).
+        parent: intp, the parent (0 for the root).
         byte: uint8, the byte on the edge from the parent.
-        first_child, children: int32, range of the children.
+        first_child, children: intp and int32, range of the children.
+        tokens, token_begin, token_end: intp; ``tokens[token_begin[n]:token_end[n]]`` are the tokens of node n
+            (of the root: those without bytes).
+        run, run_begin, run_end: intp; ``run[run_begin[n]:run_end[n]]`` are the nodes below n that are reached
+            by repeating n's own byte, nearest first.
+        repeats: bool, whether there are such nodes.
         levels: starts of the levels and, last, the number of nodes.
-        node_of_token: int32, by token: its node; 0 for an empty piece.
+        node_of_token: intp, by token: its node; 0 for an empty piece.
     """
 
     def __init__(self, pieces: Sequence[bytes]):
         lengths = np.fromiter((len(piece) for piece in pieces), dtype=np.int32, count=len(pieces))
         offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
         data = np.frombuffer(b"".join(pieces), dtype=np.uint8)
-        self.node_of_token = np.zeros(len(pieces), dtype=np.int32)
-        parents = [np.zeros(1, dtype=np.int32)]
+        self.node_of_token = np.zeros(len(pieces), dtype=np.intp)
+        parents = [np.zeros(1, dtype=np.intp)]
         edge_bytes = [np.zeros(1, dtype=np.uint8)]
         self.levels = [0, 1]
         alive = np.flatnonzero(lengths)
         depth = 0
         while len(alive):
             byte = data[offsets[alive] + depth]
-            key = self.node_of_token[alive].astype(np.int64) * 256 + byte
+            key = self.node_of_token[alive] * 256 + byte
             keys, where = np.unique(key, return_inverse=True)
             self.node_of_token[alive] = self.levels[-1] + where
-            parents.append((keys // 256).astype(np.int32))
+            parents.append((keys // 256).astype(np.intp))
             edge_bytes.append((keys % 256).astype(np.uint8))
             self.levels.append(self.levels[-1] + len(keys))
             depth += 1
@@ -127,7 +133,28 @@ class Trie:
         self.parent = np.concatenate(parents)
         self.byte = np.concatenate(edge_bytes)
         self.children = np.bincount(self.parent[1:], minlength=len(self.parent)).astype(np.int32)
-        self.first_child = (1 + np.cumsum(self.children) - self.children).astype(np.int32)
+        self.first_child = (1 + np.cumsum(self.children) - self.children).astype(np.intp)
+        self.tokens = np.argsort(self.node_of_token, kind="stable")
+        ends = np.cumsum(np.bincount(self.node_of_token, minlength=len(self.parent)))
+        self.token_end = ends.astype(np.intp)
+        self.token_begin = np.concatenate([[0], ends[:-1]]).astype(np.intp)
+        self._find_runs()
+
+    def _find_runs(self) -> None:
+        """Put each node together with those that repeat its byte below it: runs of spaces and the like."""
+        head = np.arange(len(self.parent))
+        repeats = (self.byte == self.byte[self.parent]) & (self.parent != 0)
+        for begin, end in itertools.pairwise(self.levels[1:]):
+            again = begin + np.flatnonzero(repeats[begin:end])
+            head[again] = head[self.parent[again]]
+        # Nodes are numbered from the root down, so that a stable sort by head keeps a run in its order.
+        self.run = np.argsort(head, kind="stable")
+        place = np.empty_like(self.run)
+        place[self.run] = np.arange(len(self.run))
+        ends = np.searchsorted(head[self.run], np.arange(len(head)), side="right")
+        self.run_begin = place + 1
+        self.run_end = ends[head]
+        self.repeats = self.run_begin < self.run_end
 
     def __len__(self) -> int:
         return len(self.parent)
@@ -160,7 +187,7 @@ def read_vocabulary(path: str | os.PathLike[str]) -> Vocabulary:
 
 def _pieces(texts: Sequence[bytes], kinds: NDArray[np.uint8]) -> tuple[bytes, ...]:
     # What is not in the alphabet goes where Latin-1 does not reach, so that encoding finds it.
-    table = {code_point: 0x2FFF for code_point in range(0x100)} | byte_alphabet()
+    table = dict.fromkeys(range(0x100), 0x2FFF) | byte_alphabet()
     pieces: list[bytes] = []
     for token, (text, kind) in enumerate(zip(texts, kinds.tolist(), strict=True)):
         if kind in (TokenKind.CONTROL, TokenKind.USER_DEFINED, TokenKind.UNKNOWN):
