@@ -26,10 +26,12 @@ from tracker.releases import LATEST, Release, Source
 from tracker.releases.channels import expand, fetch
 from tracker.results import AuditName, GrammarDocument
 from tracker.store import Store
+from tracker.synthetic_vocabulary import write_synthetic_vocabulary
 from tracker.tasks import GgufTask, GrammarTask, SamplerTask, Task, is_current
 from tracker.vocabulary import qwen25_vocabulary
 
 VOCABULARY_NAME = "qwen2.5"
+SYNTHETIC_NAME = "synthetic"
 
 SOURCE_TREE_STATES = 40
 """States compared in each grammar of a build's own source tree."""
@@ -43,20 +45,31 @@ class Selection:
     """Which grammars of the corpus are audited, and with which bound.
 
     ``patterns`` are shell patterns over names (empty: all); ``states`` is a bound on every walk, ``paths``
-    the number of token paths to each state.
+    the number of token paths to each state, ``vocabulary`` what masks are computed over.
     """
 
     patterns: tuple[str, ...] = ()
     states: int | None = None
     folder: Path | None = None
     paths: int = 1
+    vocabulary: str = VOCABULARY_NAME
 
 
-def load_vocabulary(cache: Cache, trees: Sequence[Path] = ()) -> VocabularyFile:
-    """The audit's vocabulary, made on first use."""
-    path = qwen25_vocabulary(cache, trees)
+def load_vocabulary(cache: Cache, trees: Sequence[Path] = (), name: str = VOCABULARY_NAME) -> VocabularyFile:
+    """A vocabulary by name, made on first use: Qwen2.5, or the synthetic one made for audits.
+
+    Raises:
+        UsageError: there is none of that name.
+    """
+    if name == VOCABULARY_NAME:
+        path = qwen25_vocabulary(cache, trees)
+    elif name == SYNTHETIC_NAME:
+        path = cache.folder("vocabularies") / f"{SYNTHETIC_NAME}.gguf"
+        write_synthetic_vocabulary(path)
+    else:
+        raise UsageError(f"vocabulary '{name}': give {VOCABULARY_NAME} or {SYNTHETIC_NAME}")
     sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
-    return VocabularyFile(VOCABULARY_NAME, path, sha256, read_vocabulary(path))
+    return VocabularyFile(name, path, sha256, read_vocabulary(path))
 
 
 def select_grammars(selection: Selection, tree: Path | None) -> tuple[CorpusEntry, ...]:
@@ -114,7 +127,7 @@ def audit_grammars(
     progress: Progress | None = None,
 ) -> tuple[GrammarDocument, RunFacts]:
     """The grammar audit of a build over a selection of the corpus."""
-    vocabulary = load_vocabulary(cache, [build.tree])
+    vocabulary = load_vocabulary(cache, [build.tree], selection.vocabulary)
     return audit_build(
         build,
         vocabulary,

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from oracle.mask import Oracle
+from oracle.vocabulary import Vocabulary
 from tests.tracker.small_vocabulary import END, IDS, small_vocabulary
 from tracker.audits.grammar.compare import Ends, Place, Reading, compare_state
 from tracker.results import Cause, Deviation, Kind
@@ -66,6 +67,16 @@ def test_a_missing_token_has_its_cause(grammar: str, missing: int, cause: Cause)
     (found,) = compared(grammar, b"", {missing: False})
     assert (found.kind, found.cause) == (Kind.OVER_RESTRICTIVE, cause)
     assert found.tokens == (f"{missing:02x}",)
+
+
+def test_a_token_that_is_read_only_up_to_its_nul_has_that_cause() -> None:
+    vocabulary = Vocabulary((b"a", b"a\0b", b"<end>"), np.array([1, 1, 3], dtype=np.uint8), frozenset({2}))
+    oracle = Oracle("root ::= [a-z]+", vocabulary)
+    allowed = np.array([True, True, False])
+    (found,) = compare_state(
+        oracle, Place(oracle.start), allowed, Ends.of(vocabulary, np.array([False, False, True]))
+    ).deviations
+    assert (found.kind, found.cause, found.tokens) == (Kind.UNSOUND, Cause.NUL, ("610062",))
 
 
 def test_text_that_only_looks_like_an_end_token_is_missed() -> None:

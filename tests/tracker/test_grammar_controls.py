@@ -53,6 +53,20 @@ def test_positive_controls_flag_exactly_the_words_with_a_z() -> None:
         assert control.figures == {"expected": 2, "flagged": 2, "recall": 1.0, "precision": 1.0}
 
 
+def test_over_ill_formed_tokens_the_positive_controls_look_at_whole_characters_only() -> None:
+    honest = faithful(VOCABULARY, END)
+
+    def decodes_badly(grammar: str, path: tuple[int, ...]) -> NDArray[np.bool_]:
+        allowed = honest(grammar, path)
+        allowed[0xE4] = True
+        return allowed
+
+    client = FakeClient(decodes_badly)
+    assert not any(c.passed for c in positive_controls(VOCABULARY, client, ENDS))  # type: ignore[arg-type]
+    scoped = positive_controls(VOCABULARY, client, ENDS, well_formed_only=True)  # type: ignore[arg-type]
+    assert all(c.passed for c in scoped)
+
+
 def test_positive_controls_fail_for_a_build_that_ignores_its_grammar() -> None:
     def all_or_nothing(grammar: str, path: tuple[int, ...]) -> NDArray[np.bool_]:
         return np.ones(len(VOCABULARY), dtype=np.bool_)

@@ -16,7 +16,7 @@ from tracker.cli import options, tables
 from tracker.cli.output import OUTPUT, state_progress, write_json
 from tracker.config import load_config
 from tracker.errors import ExitCode, TrackerError
-from tracker.pipeline import Outcome, Run, Selection, audit_grammars, prepare_build
+from tracker.pipeline import VOCABULARY_NAME, Outcome, Run, Selection, audit_grammars, prepare_build
 from tracker.render.reports import render_all
 from tracker.results import AuditName
 from tracker.store import Store, encode
@@ -39,6 +39,7 @@ def audit(
     grammar: options.GrammarNames = None,
     states: options.States = None,
     paths: options.Paths = 1,
+    vocabulary: options.VocabularyName = VOCABULARY_NAME,
     corpus: Annotated[Path | None, typer.Option(help="Another folder with a corpus.yaml.")] = None,
     jobs: options.Jobs = options.DEFAULT_JOBS,
     json_to: options.Json = "",
@@ -56,7 +57,11 @@ def audit(
     OUTPUT.say(f"{build.id}: auditing")
     with state_progress() as progress:
         document, facts = audit_grammars(
-            build, cache, Selection(tuple(grammar or ()), states, corpus, paths), jobs=jobs, progress=progress
+            build,
+            cache,
+            Selection(tuple(grammar or ()), states, corpus, paths, vocabulary),
+            jobs=jobs,
+            progress=progress,
         )
     if json_to:
         write_json(json_to, encode(document).decode())

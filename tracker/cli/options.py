@@ -69,3 +69,11 @@ Paths = Annotated[
         "--paths", min=1, max=100, help="Compare each state after up to so many token paths that lead to it."
     ),
 ]
+VocabularyName = Annotated[
+    str,
+    typer.Option(
+        "--vocabulary",
+        metavar="NAME",
+        help="qwen2.5, or synthetic: a few thousand tokens that no trained vocabulary has.",
+    ),
+]

@@ -141,6 +141,9 @@ def compare_state(
             elif reading.surrogates and tail.endswith(SURROGATE_LEAD):
                 # The language has no code point here that begins so, hence the build means a surrogate.
                 cause = Cause.SURROGATE
+            elif b"\0" in oracle.vocabulary.pieces[token]:
+                # The build reads a token's text only up to its first NUL.
+                cause = Cause.NUL
         groups.setdefault((Kind.UNSOUND, cause, mid and cause not in ELSEWHERE), []).append(token)
     for token in missing.tolist():
         tail = place.text + oracle.vocabulary.pieces[token]
