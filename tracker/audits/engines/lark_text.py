@@ -2,7 +2,8 @@
 
 Three things decide whether such a text means the same grammar. Terminals are one character each, since
 llguidance takes the longest match of a terminal and would cut ``"a"* "ab"`` short. They are disjoint: classes
-are cut into pieces at each other's bounds, so that no two terminals compete for a character. And what can
+are cut into pieces at each other's bounds, and sets of tokens likewise, so that no two terminals compete for
+a character or a token (of two token terminals that take one token llguidance follows one only). And what can
 never be finished is left out here, by a count of its own, since neither engine does that.
 """
 
@@ -35,11 +36,17 @@ def for_llguidance(grammar: Grammar, token_ids: Mapping[bytes, int], end_tokens:
     def characters(node: Characters) -> str:
         return " | ".join(f"T{number}" for number in pieces[node])
 
+    def number(node: Token) -> int:
+        return node.id if node.id is not None else token_ids[(node.text or "").encode()]
+
+    ends = set(end_tokens)
+    named = sorted({number(node) for node in grammar.nodes if isinstance(node, Token)} | ends)
+    others = f"<[^{','.join(map(str, named))}]>"
+
     def token(node: Token) -> str:
-        number = node.id if node.id is not None else token_ids[(node.text or "").encode()]
         if not node.negated:
-            return f"<[{number}]>"
-        return f"<[^{','.join(map(str, sorted({number, *end_tokens})))}]>"
+            return f"<[{number(node)}]>"
+        return " | ".join([others, *(f"<[{one}]>" for one in named if one not in {number(node), *ends})])
 
     rules = _rules(grammar, characters, token)
     return "\n".join(['%llguidance {"no_forcing": true}', *rules, *terminals]) + "\n"

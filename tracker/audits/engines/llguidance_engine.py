@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from llguidance import LLMatcher, LLTokenizer, TokenizerWrapper
+from llguidance import LLMatcher, LLParserLimits, LLTokenizer, TokenizerWrapper
 from numpy.typing import NDArray
 
 from oracle.gbnf import Grammar
 from oracle.vocabulary import Vocabulary
 from tracker.audits.engines.lark_text import for_llguidance
+
+_LIMITS = LLParserLimits(max_items_in_row=20_000, step_max_items=5_000_000, step_lexer_fuel=20_000_000)
+"""A hundred times the engine's own: single-character terminals make many items."""
 
 
 class EngineGaveUp(Exception):
@@ -68,7 +71,7 @@ class Llguidance:
             EngineGaveUp: llguidance refuses the text.
         """
         text = for_llguidance(grammar, self.vocabulary.ids_by_text, [*self.vocabulary.end_tokens, self.end])
-        return Matcher(self, LLMatcher(self.tokenizer, text, log_level=0))
+        return Matcher(self, LLMatcher(self.tokenizer, text, log_level=0, limits=_LIMITS))
 
 
 class Matcher:
