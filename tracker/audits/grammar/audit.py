@@ -197,7 +197,7 @@ def _first_mask(client: LibllamaClient) -> KeptMask:
 
 def _predictions(vocabulary: VocabularyFile, client: LibllamaClient, ends: Ends) -> tuple[Prediction, ...]:
     if vocabulary.name != EXPECTED_OVER:
-        # The model is of partial code points, and knows nothing of tokens that are decoded wrongly as a whole.
+        # The model is of partial code points, not of tokens that are decoded wrongly as a whole.
         return ()
     rows: list[Prediction] = []
     for code_point in CODE_POINTS:
