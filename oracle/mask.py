@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from oracle.automaton import DEAD, Automaton
 from oracle.gbnf import Grammar, parse
 from oracle.lowering import lower
-from oracle.vocabulary import Vocabulary
+from oracle.slices import Neighbourhood, Slice, Slices, neighbourhood
+from oracle.vocabulary import Vocabulary, ranges
 
 _SHALLOW = 12
 """Levels that are walked one by one; below them few nodes are left, most of them in runs of one byte."""
@@ -119,6 +120,11 @@ class Oracle:
             known = self._masks[state] = self.compute_mask(state)
         return known
 
+    def forget(self) -> None:
+        """Drop all remembered masks; the automaton keeps its rows."""
+        self._masks.clear()
+        self._latest = None
+
     def compute_mask(self, state: int) -> Mask:
         """The mask of a state, computed afresh."""
         if state == DEAD:
@@ -185,7 +191,7 @@ class Oracle:
             states[:] = DEAD
             return by_token
         nodes = np.concatenate([np.flatnonzero(states[:whole]), *born])
-        numbers, counts = _ranges(trie.token_begin[nodes], trie.token_end[nodes])
+        numbers, counts = ranges(trie.token_begin[nodes], trie.token_end[nodes])
         by_token = np.zeros(len(trie.node_of_token), dtype=np.int32)
         by_token[trie.tokens[numbers]] = np.repeat(states[nodes], counts)
         states[nodes] = DEAD
@@ -205,7 +211,7 @@ class Oracle:
                 heads, here = alive[again], here[again]
                 stays = table[here.astype(np.intp) * 256 + trie.byte[heads]] == here
                 heads = heads[stays]
-                run, lengths = _ranges(trie.run_begin[heads], trie.run_end[heads])
+                run, lengths = ranges(trie.run_begin[heads], trie.run_end[heads])
                 repeated = trie.run[run]
                 states[repeated] = np.repeat(here[stays], lengths)
                 born.append(repeated)
@@ -228,7 +234,7 @@ class Oracle:
         trie = self.vocabulary.trie
         states = self._node_states
         begin = trie.first_child[alive]
-        nodes, counts = _ranges(begin, begin + trie.children[alive])
+        nodes, counts = ranges(begin, begin + trie.children[alive])
         entries = np.repeat(states[alive].astype(np.intp) * 256, counts)
         entries += trie.byte[nodes]
         following = table[entries]
@@ -236,11 +242,3 @@ class Oracle:
         born: NDArray[np.intp] = nodes[new]
         states[born] = following[new]
         return born
-
-
-def _ranges(begin: NDArray[np.intp], end: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """All numbers of several ranges one after the other, and the ranges' lengths."""
-    lengths = end - begin
-    numbers = np.repeat(begin - (np.cumsum(lengths) - lengths), lengths)
-    numbers += np.arange(len(numbers))
-    return numbers, lengths
