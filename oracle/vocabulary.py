@@ -101,8 +101,12 @@ class Trie:
         parent: intp, the parent (0 for the root).
         byte: uint8, the byte on the edge from the parent.
         first_child, children: intp and int32, range of the children.
-        tokens, token_begin, token_end: intp; ``tokens[token_begin[n]:token_end[n]]`` are the tokens of node n
-            (of the root: those without bytes).
+        tokens, rank: intp; all tokens in the order of their bytes (those without bytes first), and by token:
+            its place in that order.
+        token_begin, token_end, below_end: intp; ``tokens[token_begin[n]:token_end[n]]`` are the tokens of
+            node n, ``tokens[token_begin[n]:below_end[n]]`` those of n and of all nodes below it.
+        weight: intp, of shape (nodes + 1,): ``weight[b] - weight[a]`` counts the nodes ``a`` to ``b - 1`` and
+            all those below them.
         run, run_begin, run_end: intp; ``run[run_begin[n]:run_end[n]]`` are the nodes below n that are reached
             by repeating n's own byte, nearest first.
         repeats: bool, whether there are such nodes.
@@ -134,11 +138,34 @@ class Trie:
         self.byte = np.concatenate(edge_bytes)
         self.children = np.bincount(self.parent[1:], minlength=len(self.parent)).astype(np.int32)
         self.first_child = (1 + np.cumsum(self.children) - self.children).astype(np.intp)
-        self.tokens = np.argsort(self.node_of_token, kind="stable")
-        ends = np.cumsum(np.bincount(self.node_of_token, minlength=len(self.parent)))
-        self.token_end = ends.astype(np.intp)
-        self.token_begin = np.concatenate([[0], ends[:-1]]).astype(np.intp)
+        self._order_tokens()
         self._find_runs()
+
+    def _order_tokens(self) -> None:
+        """Order the tokens by their bytes: counted from the leaves up, placed from the root down."""
+        own = np.bincount(self.node_of_token, minlength=len(self.parent))
+        below = own.copy()
+        nodes = np.ones(len(self.parent), dtype=np.intp)
+        spans = list(itertools.pairwise(self.levels[1:]))
+        for begin, end in reversed(spans):
+            np.add.at(below, self.parent[begin:end], below[begin:end])
+            np.add.at(nodes, self.parent[begin:end], nodes[begin:end])
+        self.weight = np.concatenate([[0], np.cumsum(nodes)]).astype(np.intp)
+        self.token_begin = np.zeros(len(self.parent), dtype=np.intp)
+        for begin, end in spans:
+            parent = self.parent[begin:end]
+            earlier = np.cumsum(below[begin:end]) - below[begin:end]
+            siblings = earlier - earlier[self.first_child[parent] - begin]
+            self.token_begin[begin:end] = self.token_begin[parent] + own[parent] + siblings
+        self.token_end = self.token_begin + own
+        self.below_end = self.token_begin + below
+        by_node = np.argsort(self.node_of_token, kind="stable")
+        first = np.cumsum(own) - own
+        node = self.node_of_token[by_node]
+        self.rank = np.empty(len(by_node), dtype=np.intp)
+        self.rank[by_node] = self.token_begin[node] + np.arange(len(by_node)) - first[node]
+        self.tokens = np.empty_like(self.rank)
+        self.tokens[self.rank] = np.arange(len(by_node))
 
     def _find_runs(self) -> None:
         """Put each node together with those that repeat its byte below it: runs of spaces and the like."""
@@ -210,3 +237,11 @@ def byte_alphabet() -> dict[int, int]:
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in set(printable)]
     return {**{byte: byte for byte in printable}, **{0x100 + i: byte for i, byte in enumerate(others)}}
+
+
+def ranges(begin: NDArray[np.intp], end: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """All numbers of several ranges one after the other, and the ranges' lengths."""
+    lengths = end - begin
+    numbers = np.repeat(begin - (np.cumsum(lengths) - lengths), lengths)
+    numbers += np.arange(len(numbers))
+    return numbers, lengths

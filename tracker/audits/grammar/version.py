@@ -14,7 +14,16 @@ _HERE = Path(__file__).resolve().parent
 _DECISIVE = (
     *(
         Path(oracle.__file__).resolve().parent / f"{name}.py"
-        for name in ("utf8", "gbnf", "lowering", "automaton", "vocabulary", "mask")
+        for name in (
+            "utf8",
+            "gbnf",
+            "lowering",
+            "automaton",
+            "vocabulary",
+            "slices",
+            "token_steps",
+            "mask",
+        )
     ),
     *(
         _HERE / f"{name}.py"
