@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+import oracle
 from oracle.gbnf import GrammarError, parse
 from tracker.audits.grammar.corpus import grammar_file, load_corpus, source_tree_grammars
-from tracker.audits.grammar.version import audit_version
+from tracker.audits.grammar.version import DECISIVE, audit_version
 from tracker.errors import UsageError
 
 
@@ -99,3 +101,17 @@ def test_the_audit_version_follows_texts_and_bounds_but_not_the_builds_own_gramm
     assert audit_version([first, second], "w") != version
     upstream = first.model_copy(update={"group": "source-tree"})
     assert audit_version([first, second, upstream], "v") == version
+
+
+def test_the_audit_version_covers_every_module_that_a_mask_goes_through() -> None:
+    decisive = {path.resolve() for path in DECISIVE}
+    package = Path(oracle.__file__).parent
+    todo, seen = [package / "mask.py"], set()
+    while todo:
+        path = todo.pop()
+        seen.add(path)
+        for name in re.findall(r"^from oracle\.(\w+) import", path.read_text(), flags=re.MULTILINE):
+            imported = package / f"{name}.py"
+            if imported.exists() and imported not in seen:
+                todo.append(imported)
+    assert {path.resolve() for path in seen} <= decisive

@@ -11,7 +11,7 @@ import oracle
 from tracker.audits.grammar.corpus import CorpusEntry
 
 _HERE = Path(__file__).resolve().parent
-_DECISIVE = (
+DECISIVE = (
     *(
         Path(oracle.__file__).resolve().parent / f"{name}.py"
         for name in (
@@ -30,6 +30,7 @@ _DECISIVE = (
         for name in ("audit", "causes", "compare", "controls", "escape", "prediction", "unit", "walk")
     ),
 )
+"""The files that decide: the oracle's way to a mask, and the rules of this audit."""
 
 
 def audit_version(entries: Iterable[CorpusEntry], vocabulary_sha256: str) -> str:
@@ -39,7 +40,7 @@ def audit_version(entries: Iterable[CorpusEntry], vocabulary_sha256: str) -> str
     text is another subject anyway.
     """
     digest = hashlib.sha256()
-    for path in _DECISIVE:
+    for path in DECISIVE:
         digest.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
     for entry in entries:
         if entry.group == "source-tree":
