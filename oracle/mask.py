@@ -120,7 +120,7 @@ class Oracle:
         """The mask of a state, computed afresh."""
         if state == DEAD:
             return Mask(np.zeros(len(self.vocabulary), dtype=np.bool_), False)
-        tokens: NDArray[np.bool_] = self._steps.after(state) != DEAD
+        tokens = self._steps.alive(state)
         edges = self.automaton.token_edges(state)
         for excluded, _ in edges.negated:
             whole = np.ones(len(tokens), dtype=np.bool_)

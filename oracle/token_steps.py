@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +28,10 @@ _DENSE = 0.25
 HEAVY = 500
 """Nodes below children of one node from which on a slice is looked for, else each child looked at singly."""
 
-WORTH_A_SLICE = 3_000
+WORTH_A_SLICE = 1_000
 """Nodes below from which on a slice is made where there is none: making one costs a walk over all of them."""
+
+Answer = TypeVar("Answer", np.int32, np.bool_)
 
 
 class TokenSteps:
@@ -46,18 +49,27 @@ class TokenSteps:
         """Drop the latest answer."""
         self._latest = None
 
+    def alive(self, state: int) -> NDArray[np.bool_]:
+        """Whether some string goes on behind every token, bool; false for tokens without bytes."""
+        if self._latest is None or self._latest[0] != state:
+            by_token = self._by_slices(state, np.dtype(np.bool_))
+            if by_token is not None:
+                return by_token
+        alive: NDArray[np.bool_] = self.after(state) != DEAD
+        return alive
+
     def after(self, state: int) -> NDArray[np.int32]:
         """The state behind every token, int32; dead for tokens without bytes. Not to be written to."""
         if self._latest is None or self._latest[0] != state:
-            by_token = self._by_slices(state)
+            by_token = self._by_slices(state, np.dtype(np.int32))
             self._latest = (state, self._by_levels(state) if by_token is None else by_token)
         return self._latest[1]
 
-    def _by_slices(self, state: int) -> NDArray[np.int32] | None:
-        """The states behind all tokens where slices cover most of the trie, else None."""
+    def _by_slices(self, state: int, kind: np.dtype[Answer]) -> NDArray[Answer] | None:
+        """The states behind all tokens, or whether they are alive, where slices cover much; else None."""
         trie = self._trie
         states = self._node_states
-        places: NDArray[np.int32] | None = None
+        places: NDArray[Answer] | None = None
         seeds: list[NDArray[np.intp]] = []
         born: list[NDArray[np.intp]] = []
         todo = [(0, state)]
@@ -68,7 +80,7 @@ class TokenSteps:
                 found = self._slice(node, target, weight) if weight >= HEAVY else None
                 if found is not None:
                     if places is None:
-                        places = np.zeros(len(trie.tokens), dtype=np.int32)
+                        places = np.zeros(len(trie.tokens), dtype=kind)
                     seeds.append(self._take(found, node, begin, end, places))
                     continue
                 states[begin:end] = target
@@ -80,7 +92,7 @@ class TokenSteps:
                 seeds.append(children[~heavy])
                 born.append(children[heavy])
                 todo += [(child, target) for child in children[heavy].tolist()]
-        alive = np.concatenate(seeds) if seeds else np.zeros(0, dtype=np.intp)
+        alive: NDArray[np.intp] = np.concatenate([np.zeros(0, dtype=np.intp), *seeds])
         if places is None:
             states[alive] = DEAD
             for nodes in born:
@@ -90,7 +102,7 @@ class TokenSteps:
         own, counts = ranges(trie.token_begin[nodes], trie.token_end[nodes])
         places[own] = np.repeat(states[nodes], counts)
         states[nodes] = DEAD
-        by_token: NDArray[np.int32] = places[trie.rank]
+        by_token: NDArray[Answer] = places[trie.rank]
         return by_token
 
     def _runs(self, node: int, state: int) -> Iterator[tuple[int, int, int]]:
@@ -121,14 +133,15 @@ class TokenSteps:
         node: int,
         begin: int,
         end: int,
-        places: NDArray[np.int32],
+        places: NDArray[np.int32] | NDArray[np.bool_],
     ) -> NDArray[np.intp]:
         """Read the tokens below some children off a slice; returns the nodes alive outside it."""
         trie = self._trie
         one, around = found
         low, high = int(trie.token_begin[begin]), int(trie.below_end[end - 1])
         base = int(trie.token_begin[node])
-        places[low:high] = around.states[one.ends[low - base : high - base]]
+        ends = one.ends[low - base : high - base]
+        places[low:high] = ends != 0 if places.dtype == np.bool_ else around.states[ends]
         first, last = np.searchsorted(one.places, (low, high))
         leaving = one.leaving[first:last]
         before = around.states[one.before[first:last]]
