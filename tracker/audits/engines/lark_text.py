@@ -31,7 +31,7 @@ def for_llguidance(grammar: Grammar, token_ids: Mapping[bytes, int], end_tokens:
         NoLanguage: the grammar has no string.
     """
     atoms, pieces = _atoms(grammar)
-    terminals = [f"T{number}: /[\\u{{{low:x}}}-\\u{{{high:x}}}]/" for number, (low, high) in enumerate(atoms)]
+    terminals = [f"T{number}: /[{_class(atom)}]/" for number, atom in enumerate(atoms)]
 
     def characters(node: Characters) -> str:
         return " | ".join(f"T{number}" for number in pieces[node])
@@ -103,19 +103,28 @@ def _encoded(low: int, high: int) -> list[tuple[tuple[int, int], ...]]:
     return found
 
 
-def _atoms(grammar: Grammar) -> tuple[list[CodePointRange], Pieces]:
-    """All classes cut into disjoint ranges, and for each class the numbers of its ranges."""
+def _class(ranges: list[CodePointRange]) -> str:
+    """The inside of a character class."""
+    return "".join(f"\\u{{{low:x}}}-\\u{{{high:x}}}" for low, high in ranges)
+
+
+def _atoms(grammar: Grammar) -> tuple[list[list[CodePointRange]], Pieces]:
+    """All classes cut into disjoint sets of characters, and for each class the numbers of its sets.
+
+    Characters that are in the same classes are one set, so that there are as few terminals as can be.
+    """
     classes = {node for node in grammar.nodes if isinstance(node, Characters)}
     cuts = sorted({cut for node in classes for low, high in node.ranges for cut in (low, high + 1)})
-    atoms: list[CodePointRange] = []
-    pieces: dict[Characters, list[int]] = {node: [] for node in classes}
+    owned: dict[frozenset[Characters], list[CodePointRange]] = {}
     for low, end in itertools.pairwise(cuts):
-        owners = [node for node in classes if any(a <= low and end - 1 <= b for a, b in node.ranges)]
+        owners = frozenset(n for n in classes if any(a <= low and end - 1 <= b for a, b in n.ranges))
         if owners:
-            for node in owners:
-                pieces[node].append(len(atoms))
-            atoms.append((low, end - 1))
-    return atoms, pieces
+            owned.setdefault(owners, []).append((low, end - 1))
+    pieces: dict[Characters, list[int]] = {node: [] for node in classes}
+    for number, owners in enumerate(owned):
+        for node in owners:
+            pieces[node].append(number)
+    return list(owned.values()), pieces
 
 
 def _rules(

@@ -16,8 +16,8 @@ from oracle.gbnf import Grammar
 from oracle.vocabulary import Vocabulary
 from tracker.audits.engines.lark_text import for_llguidance
 
-_LIMITS = LLParserLimits(max_items_in_row=20_000, step_max_items=5_000_000, step_lexer_fuel=20_000_000)
-"""A hundred times the engine's own: single-character terminals make many items."""
+_LIMITS = LLParserLimits(max_items_in_row=20_000, step_max_items=50_000_000, step_lexer_fuel=20_000_000)
+"""Far above the engine's own: single-character terminals make many items."""
 
 
 class EngineGaveUp(Exception):
@@ -84,7 +84,7 @@ class Matcher:
 
     def _check(self) -> None:
         if self._matcher.is_error():
-            raise EngineGaveUp(self._matcher.get_error().strip().partition("\n")[0][:200])
+            raise EngineGaveUp(self._matcher.get_error().strip().partition("\n")[0].partition(";")[0][:100])
 
     def after(self, path: Sequence[int]) -> Matcher:
         """The matcher after a token path from here; this one stays where it is."""

@@ -48,7 +48,6 @@ class Budget:
     required_whole: int
 
 
-SMALL = Budget(40, 40, 40, 4, 4, 0, 1_000, 0)
 FULL = Budget(3_000, 1_500, 4_000, 120, 8, 24, 100_000, 500)
 
 
@@ -62,7 +61,7 @@ def run_cross_oracles(
     """Compare the oracle with every party; the last control is their sum.
 
     Args:
-        budget: ``SMALL`` or ``FULL``.
+        budget: how much is asked; ``FULL`` for a control.
         synthetic: the vocabulary for drawn grammars.
         whole: the audit's vocabulary for masks of the named grammars; None leaves them out.
         named: name and text of the corpus's and the source tree's grammars.
