@@ -16,8 +16,12 @@ from oracle.gbnf import Grammar
 from oracle.vocabulary import Vocabulary
 from tracker.audits.engines.lark_text import for_llguidance
 
-_LIMITS = LLParserLimits(max_items_in_row=20_000, step_max_items=50_000_000, step_lexer_fuel=20_000_000)
-"""Far above the engine's own: single-character terminals make many items."""
+PATIENT = 50_000_000
+QUICK = 500_000
+"""Items a mask may cost before the engine gives up; its own limit is 50,000, and about 20,000 take a millisecond.
+
+Terminals of single characters make many items, so that JSON over a whole vocabulary needs millions.
+"""
 
 
 class EngineGaveUp(Exception):
@@ -53,13 +57,17 @@ class Llguidance:
 
     Args:
         vocabulary: the tokens; one more is added for the end.
+        items: ``PATIENT`` or ``QUICK``.
         sliced: use the engine's precomputed slices for strings (its own default), else none.
     """
 
-    def __init__(self, vocabulary: Vocabulary, sliced: bool = False):
+    def __init__(self, vocabulary: Vocabulary, items: int = QUICK, sliced: bool = False):
         self.vocabulary = vocabulary
         tokens = _Tokens(vocabulary)
         self.end = tokens.eos_token_id
+        self._limits = LLParserLimits(
+            max_items_in_row=20_000, step_max_items=items, step_lexer_fuel=20_000_000
+        )
         slices = LLTokenizer.general_slices() if sliced else []
         self.tokenizer = LLTokenizer(TokenizerWrapper(tokens), slices=slices)
 
@@ -71,7 +79,7 @@ class Llguidance:
             EngineGaveUp: llguidance refuses the text.
         """
         text = for_llguidance(grammar, self.vocabulary.ids_by_text, [*self.vocabulary.end_tokens, self.end])
-        return Matcher(self, LLMatcher(self.tokenizer, text, log_level=0, limits=_LIMITS))
+        return Matcher(self, LLMatcher(self.tokenizer, text, log_level=0, limits=self._limits))
 
 
 class Matcher:

@@ -137,10 +137,10 @@ def llguidance_drawn(budget: Budget, vocabulary: Vocabulary) -> Tally:
 
 def llguidance_named(budget: Budget, vocabulary: Vocabulary, named: Sequence[tuple[str, str]]) -> Tally:
     """The corpus against llguidance over the audit's whole vocabulary."""
-    from tracker.audits.engines.llguidance_engine import EngineGaveUp, Llguidance
+    from tracker.audits.engines.llguidance_engine import PATIENT, EngineGaveUp, Llguidance
 
     tally = Tally("llguidance, whole vocabulary")
-    engine = Llguidance(vocabulary)
+    engine = Llguidance(vocabulary, PATIENT)
     for number, (name, text) in enumerate(named):
         if len(text) > MAX_TEXT:
             continue
