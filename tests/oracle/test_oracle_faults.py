@@ -1,4 +1,4 @@
-"""Every deliberate fault in the oracle is noticed by its tests; ``python tests/oracle/faults.py`` prints the table."""
+"""Every deliberate fault in the oracle is noticed by its tests (``python tests/oracle/faults.py``: the table)."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from tracker.audits.engines.lark_text import for_llguidance
 
 PATIENT = 50_000_000
 QUICK = 500_000
-"""Items a mask may cost before the engine gives up; its own limit is 50,000, and about 20,000 take a millisecond.
+"""Items a mask may cost before the engine gives up; its own limit is 50,000; 20,000 take a millisecond.
 
 Terminals of single characters make many items, so that JSON over a whole vocabulary needs millions.
 """
