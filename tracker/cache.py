@@ -8,6 +8,7 @@ release or a build is. ``LLAMA_TRACKER_CACHE`` overrides the platform's own plac
     builds/<key>/   built libraries; ``build.json`` is written last, ``failed.json`` remembers a failure
     git/            bare clones
     vocabularies/   vocabulary files, by name
+    audit-versions/ versions that take long to compute
     compiler-cache/ of sccache or ccache
     locks/          lock files; empty, and safe to delete when nothing runs
     work/           what is being made right now

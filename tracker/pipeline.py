@@ -10,12 +10,13 @@ import fnmatch
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal, assert_never
 
 from oracle.vocabulary import read_vocabulary
 from tracker.audits.grammar.audit import NULL_EVERY, RunFacts, VocabularyFile, audit_build
-from tracker.audits.grammar.corpus import CorpusEntry, load_corpus, source_tree_grammars
+from tracker.audits.grammar.corpus import CORPUS_FOLDER, CorpusEntry, load_corpus, source_tree_grammars
 from tracker.audits.grammar.walk import Progress
 from tracker.build import Build, BuildError, build_release
 from tracker.cache import Cache
@@ -68,7 +69,11 @@ def load_vocabulary(cache: Cache, trees: Sequence[Path] = (), name: str = VOCABU
         write_synthetic_vocabulary(path)
     else:
         raise UsageError(f"vocabulary '{name}': give {VOCABULARY_NAME} or {SYNTHETIC_NAME}")
-    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+    return _vocabulary_file(name, path, hashlib.sha256(path.read_bytes()).hexdigest())
+
+
+@lru_cache(maxsize=2)
+def _vocabulary_file(name: str, path: Path, sha256: str) -> VocabularyFile:
     return VocabularyFile(name, path, sha256, read_vocabulary(path))
 
 
@@ -140,7 +145,15 @@ def audit_grammars(
 
 
 def _corpus(selection: Selection) -> tuple[CorpusEntry, ...]:
-    return load_corpus() if selection.folder is None else load_corpus(selection.folder)
+    folder = CORPUS_FOLDER if selection.folder is None else selection.folder
+    texts = [path.stat().st_mtime_ns for path in sorted(folder.glob("*"))] if folder.is_dir() else []
+    return _corpus_in(folder, tuple(texts))
+
+
+@lru_cache(maxsize=2)
+def _corpus_in(folder: Path, changed: tuple[int, ...]) -> tuple[CorpusEntry, ...]:
+    """The corpus in a folder; ``changed`` tells its states apart."""
+    return load_corpus(folder)
 
 
 def tasks_for(audits: Sequence[AuditName], selection: Selection, source: Source, cache: Cache) -> list[Task]:
@@ -159,7 +172,7 @@ def tasks_for(audits: Sequence[AuditName], selection: Selection, source: Source,
             case AuditName.SAMPLER:
                 tasks.append(SamplerTask())
             case AuditName.GGUF:
-                tasks.append(GgufTask())
+                tasks.append(GgufTask(cache))
             case _:
                 assert_never(audit)
     return tasks

@@ -6,11 +6,16 @@ table, so that they agree.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
+from types import ModuleType
 from typing import Protocol
 
+import oracle.gguf
+from tracker.atomic import write_atomic
 from tracker.audits.gguf import audit as gguf
 from tracker.audits.grammar.audit import NULL_EVERY, RunFacts, VocabularyFile, audit_build, build_identity
 from tracker.audits.grammar.corpus import CorpusEntry
@@ -19,6 +24,7 @@ from tracker.audits.grammar.walk import Progress
 from tracker.audits.sampler import audit as sampler
 from tracker.audits.sampler.cases import Budget
 from tracker.build import Build
+from tracker.cache import Cache
 from tracker.libllama.client import LibllamaClient
 from tracker.releases import Source
 from tracker.results import AuditName, Document, GrammarDocument
@@ -52,6 +58,15 @@ class Task(Protocol):
     def untestable(self, source: Source, reason: str) -> Document:
         """The document that says why there is no result."""
         ...
+
+
+def _code_sha256(*modules: ModuleType) -> str:
+    """Over all source files in the folders of some modules."""
+    digest = hashlib.sha256()
+    for module in modules:
+        for path in sorted(Path(str(module.__file__)).parent.glob("*.py")):
+            digest.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
 
 
 def is_current(task: Task, store: Store, build_id: str) -> bool:
@@ -136,15 +151,26 @@ class SamplerTask:
 
 @dataclass(frozen=True)
 class GgufTask:
-    """The GGUF audit with its quick budget."""
+    """The GGUF audit with its quick budget.
 
+    Its version is a digest over our reader's verdicts on all its files, which takes seconds; it is remembered
+    in the cache under a hash of the code that decides it.
+    """
+
+    cache: Cache
     name: AuditName = AuditName.GGUF
     vocabulary_sha256: str | None = None
 
     @property
     def version(self) -> str:
         """Of the quick budget."""
-        return gguf.audit_version(gguf.QUICK)
+        remembered = self.cache.folder("audit-versions") / f"gguf-{_code_sha256(gguf, oracle.gguf)[:16]}"
+        try:
+            return remembered.read_text()
+        except OSError:
+            version = gguf.audit_version(gguf.QUICK)
+            write_atomic(remembered, version.encode())
+            return version
 
     def run(self, build: Build, jobs: int, progress: Progress | None) -> tuple[Document, RunFacts | None]:
         """Audit a build; one child, whatever ``jobs`` says."""
