@@ -47,7 +47,7 @@ from tracker.results import (
 LIMITS = Limits(cpu_seconds=30, wall_seconds=120, address_space=3 << 30)
 """For grammars that are expected to work."""
 
-ROBUSTNESS_LIMITS = Limits(cpu_seconds=6, wall_seconds=60, address_space=1 << 30)
+ROBUSTNESS_LIMITS = Limits(cpu_seconds=10, wall_seconds=120, address_space=768 << 20)
 """For grammars that are there because they may kill the library."""
 
 EXPECTED_OVER = "qwen2.5"
