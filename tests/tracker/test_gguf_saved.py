@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from oracle.gguf import GGUFError, parse_gguf
@@ -17,6 +17,7 @@ from tracker.errors import UsageError
 FINDINGS = load_files(Path(__file__).with_name("gguf_findings.yaml"))
 
 
+@example([SavedFile("a", "\x85", b"")])
 @given(
     st.lists(st.builds(SavedFile, st.text("abc/", min_size=1), st.text(max_size=20), st.binary(max_size=40)))
 )

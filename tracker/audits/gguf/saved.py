@@ -36,7 +36,8 @@ def save_files(path: Path, files: Sequence[SavedFile]) -> None:
                 f"{path}: {file.name} has {len(file.data)} bytes: at most {MAXIMUM_BYTES} are kept"
             )
         entries.append({"name": file.name, "why": file.why, "hex": file.data.hex()})
-    text = yaml.safe_dump(entries, sort_keys=False, allow_unicode=True, width=110)
+    # Escaped: YAML folds line separators such as U+0085 that stand as themselves.
+    text = yaml.safe_dump(entries, sort_keys=False, width=110)
     try:
         write_atomic(path, text.encode())
     except OSError as error:
