@@ -256,7 +256,13 @@ class Automaton:
         resolved: dict[int, int] = {}
         if not wanted:
             return resolved
-        points = {rule: self._without_tails(rule, returns) for rule in _reachable(wanted, returns)}
+        points: dict[int, frozenset[Item]] = {}
+        todo = sorted(wanted)
+        while todo:
+            rule = todo.pop()
+            if rule not in points:
+                points[rule] = self._without_tails(rule, returns)
+                todo += sorted({-1 - continuation for _, continuation in points[rule] if continuation < 0})
         for family in _components(points):
             self._intern_family(family, points, resolved)
         return resolved
@@ -329,18 +335,6 @@ def _ending_nodes(network: Network) -> list[bool]:
                 busy[node] = True
                 todo.append(node)
     return [not busy[n] and (n in exits or bool(network.silent[n])) for n in range(network.size)]
-
-
-def _reachable(wanted: set[int], returns: dict[int, set[Item]]) -> list[int]:
-    """Rules whose continuations the wanted ones refer to, directly or not."""
-    seen = set(wanted)
-    todo = list(wanted)
-    while todo:
-        for _, continuation in returns[todo.pop()]:
-            if continuation < 0 and -1 - continuation not in seen:
-                seen.add(-1 - continuation)
-                todo.append(-1 - continuation)
-    return sorted(seen)
 
 
 def _components(points: dict[int, frozenset[Item]]) -> list[list[int]]:

@@ -188,6 +188,13 @@ def test_grammars_that_explode_elsewhere_stay_small(text):
     assert automaton.continuations < 2_000
 
 
+def test_a_chain_of_twenty_thousand_rules_leaves_one_continuation():
+    rules = "\n".join(f"r{i} ::= r{i + 1}" for i in range(20_000))
+    automaton = automaton_of(f'root ::= r0 "b"\n{rules}\nr20000 ::= "a"')
+    assert automaton.accepting[automaton.step(automaton.start, b"ab")]
+    assert automaton.continuations < 5
+
+
 def test_positions_of_a_state_are_the_places_before_its_terminals():
     automaton = automaton_of('root ::= "a" "b" | "a" "c"')
     assert len(automaton.positions(automaton.start)) == 1

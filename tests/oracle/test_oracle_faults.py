@@ -1,4 +1,4 @@
-"""Every deliberate fault in the oracle is noticed by its tests (``python tests/oracle/faults.py``: the table)."""
+"""Every deliberate fault in the oracle is noticed by its tests; ``faults.py`` prints the table."""
 
 from __future__ import annotations
 

@@ -100,9 +100,13 @@ class Matcher:
         copy.consume_tokens(list(path))
         return Matcher(self._engine, copy)
 
+    def compute(self) -> bytes:
+        """The mask as the engine gives it, one bit a token."""
+        return self._matcher.compute_bitmask()
+
     def mask(self) -> tuple[NDArray[np.bool_], bool]:
         """Allowed tokens, bool array over the vocabulary, and whether the output may end here."""
-        packed = np.frombuffer(self._matcher.compute_bitmask(), dtype=np.uint8)
+        packed = np.frombuffer(self.compute(), dtype=np.uint8)
         self._check()
         count = len(self._engine.vocabulary)
         bits = np.unpackbits(packed, bitorder="little")[: self._engine.end + 1].view(np.bool_)
