@@ -33,8 +33,14 @@ def explain_grammar(document: GrammarDocument) -> str:
     """Whether one grammar is affected by one build, and how."""
     grammar, build = document.grammars[0], document.build.id
     lines = [f"warning: {note}" for note in grammar.notes]
-    if not grammar.deviations:
+    if not grammar.deviations and grammar.exhaustive:
         lines.append(f"No. On {build} your grammar's masks are right: {_covered(grammar)}.")
+        return "\n".join(lines)
+    if not grammar.deviations:
+        lines += [
+            f"Nothing found. On {build} the masks are right at {_covered(grammar)}.",
+            "That is no proof: what lies further on was not compared. More with --states N.",
+        ]
         return "\n".join(lines)
     lines += [_verdict(grammar, build), ""]
     totals: Counter[tuple[str, str]] = Counter()
@@ -78,7 +84,7 @@ def _verdict(grammar: GrammarResult, build: str) -> str:
 def _covered(grammar: GrammarResult) -> str:
     if grammar.exhaustive:
         return f"all {grammar.states} states that can be reached, each over the whole vocabulary"
-    return f"{grammar.states} states, each over the whole vocabulary ({grammar.left} more were not visited)"
+    return f"{grammar.states} states, each over the whole vocabulary (at least {grammar.left} more were not)"
 
 
 def _first_place(first: Deviation, build: str) -> list[str]:
@@ -100,8 +106,8 @@ def explain_state(answer: StateAnswer, build: str) -> str:
         lines.append(f"  right:  {_allowed(answer.oracle_tokens, answer.oracle_next, answer.oracle_eos)}")
     else:
         lines.append("  right:  no string of the grammar begins so; nothing may follow")
-    if answer.build_tokens is None:
-        lines.append(f"  {build}: refuses this output at its token {answer.refused_at}")
+    if answer.build_tokens is None or answer.refused_at is not None:
+        lines.append(f"  {build}: refuses token number {(answer.refused_at or 0) + 1} of this output")
     else:
         lines.append(f"  {build}: {_allowed(answer.build_tokens, answer.build_next, answer.build_eos)}")
     if answer.unsound:

@@ -257,7 +257,11 @@ class Run:
         ]
 
     def one(self, release: Release, entry: ReleaseEntry) -> Outcome:
-        """Audit one release unless its results are current. Never raises a TrackerError."""
+        """Audit one release unless its results are current.
+
+        Raises:
+            UsageError: what the configuration asks for cannot be audited, whatever the release.
+        """
         build_id = ""
         try:
             source = fetch(release, self._cache)
@@ -266,6 +270,8 @@ class Run:
             if not pending:
                 return Outcome(str(release), build_id, "current")
             return self._audit(str(release), source, pending)
+        except UsageError:
+            raise
         except TrackerError as error:
             return Outcome(str(release), build_id, "failed", str(error))
 

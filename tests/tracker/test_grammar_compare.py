@@ -88,6 +88,19 @@ def test_text_that_only_looks_like_an_end_token_is_missed() -> None:
     assert (found.kind, found.cause, found.token_ids) == (Kind.OVER_RESTRICTIVE, Cause.EOG_TEXT, (token,))
 
 
+def test_an_end_token_that_a_terminal_names_is_missed() -> None:
+    (found,) = compared('root ::= <end> "a"', b"", {END: False})
+    assert (found.kind, found.cause, found.token_ids) == (Kind.OVER_RESTRICTIVE, Cause.EOG_TEXT, (END,))
+
+
+def test_numbers_beyond_unicode_that_the_grammar_names_have_that_cause() -> None:
+    oracle = Oracle("root ::= [\\U00110000-\\U00120000a]", VOCABULARY)
+    allowed = oracle.mask(oracle.start).tokens.copy()
+    allowed[0xF4] = True
+    (found,) = compare_state(oracle, Place(oracle.start), allowed, ends(END), Reading(beyond=True)).deviations
+    assert (found.kind, found.cause) == (Kind.UNSOUND, Cause.BEYOND_UNICODE)
+
+
 def test_a_proper_end_token_is_never_compared_as_text() -> None:
     # The dot allows its text; the build masks it because the output may not end here.
     assert compared("root ::= .+", b"", {0: True, END: False}) == []

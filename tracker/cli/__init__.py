@@ -35,6 +35,11 @@ COMMANDS = (
     audit, check, control, sampler, gguf, compare, report, bisect, try_patch, notify, actions, builds,
 )  # fmt: skip
 
+INTERRUPTED = 130
+"""What Typer's newer versions exit with when a command is interrupted."""
+
+INTERRUPTED_TEXT = "interrupted: what was finished is kept, run it again to go on"
+
 app = typer.Typer(
     name="llama-tracker",
     no_args_is_help=True,
@@ -78,10 +83,12 @@ def run(arguments: Sequence[str]) -> int:
     try:
         return int(app(list(arguments), standalone_mode=False) or 0)
     except typer.Exit as leaving:
+        if leaving.exit_code == INTERRUPTED:
+            OUTPUT.problem(f"llama-tracker: {INTERRUPTED_TEXT}")
         return leaving.exit_code
     except (typer.Abort, KeyboardInterrupt):
-        OUTPUT.problem("llama-tracker: interrupted: what was finished is kept, run it again to go on")
-        return 130
+        OUTPUT.problem(f"llama-tracker: {INTERRUPTED_TEXT}")
+        return INTERRUPTED
     except TrackerError as error:
         if OUTPUT.verbose:
             OUTPUT.problem(traceback.format_exc())

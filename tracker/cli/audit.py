@@ -13,10 +13,18 @@ from tracker.atomic import write_atomic
 from tracker.audits.grammar.audit import RunFacts
 from tracker.cache import Cache
 from tracker.cli import options, tables
-from tracker.cli.output import OUTPUT, state_progress, write_json
+from tracker.cli.output import OUTPUT, check_folder, check_json_target, state_progress, write_json
 from tracker.config import load_config
 from tracker.errors import ExitCode, TrackerError
-from tracker.pipeline import VOCABULARY_NAME, Outcome, Run, Selection, audit_grammars, prepare_build
+from tracker.pipeline import (
+    VOCABULARY_NAME,
+    Outcome,
+    Run,
+    Selection,
+    audit_grammars,
+    prepare_build,
+    select_grammars,
+)
 from tracker.render.reports import render_all
 from tracker.results import AuditName
 from tracker.store import Store, encode
@@ -52,6 +60,8 @@ def audit(
 
     Example: llama-tracker audit llama-cpp-python==0.3.36 --grammar 'json-*' --json result.json
     """
+    check_json_target(json_to)
+    select_grammars(Selection(folder=corpus), None)
     cache = Cache.default()
     build = prepare_build(release, cache, jobs=jobs, retry_failed=retry_failed, tell=OUTPUT.say)
     OUTPUT.say(f"{build.id}: auditing")
@@ -97,6 +107,7 @@ def run(
     Example: llama-tracker run
     """
     settings = load_config(config)
+    check_folder(reports)
     store = Store(reports / "data")
     store.sweep()
     with state_progress() as progress:

@@ -106,8 +106,12 @@ def build(
 
 
 def prune(
-    days: Annotated[float, typer.Option(min=0, help="Remove what was not used for so many days.")] = 30.0,
-    keep_gib: Annotated[float, typer.Option(min=0, help="Then the oldest, until so much is left.")] = 20.0,
+    days: Annotated[
+        float, typer.Option(min=0, max=36_500, help="Remove what was not used for so many days.")
+    ] = 30.0,
+    keep_gib: Annotated[
+        float, typer.Option(min=0, max=1_000_000, help="Then the oldest, until so much is left.")
+    ] = 20.0,
     quiet: options.Quiet = False,
     verbose: options.Verbose = False,
 ) -> int:

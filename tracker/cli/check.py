@@ -12,7 +12,7 @@ from tracker.audits.grammar.corpus import grammar_file, load_corpus
 from tracker.audits.grammar.question import StateAnswer, ask_state
 from tracker.cache import Cache
 from tracker.cli import options
-from tracker.cli.output import OUTPUT, state_progress, write_json
+from tracker.cli.output import OUTPUT, check_json_target, state_progress, write_json
 from tracker.errors import ExitCode, UsageError
 from tracker.explain import explain_grammar, explain_state
 from tracker.pipeline import load_vocabulary, prepare_build
@@ -56,6 +56,9 @@ def check(
 
     One state: llama-tracker check my.gbnf --at f0
     """
+    if at is not None and tokens is not None:
+        raise UsageError("--at and --tokens: give one of them")
+    check_json_target(json_to)
     entry = grammar_file(file, states).model_copy(update={"paths": paths})
     output = _bytes(at)
     path = _token_ids(tokens)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 import time
@@ -18,6 +19,9 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from tracker.atomic import write_atomic
 from tracker.errors import UsageError
 
+WIDE = 160
+"""Columns of output that is no terminal's."""
+
 LINE_EVERY_SECONDS = 10.0
 """How often a run without a terminal says where it is."""
 
@@ -28,7 +32,7 @@ class Output:
 
     quiet: bool = False
     verbose: bool = False
-    out: Console = field(default_factory=lambda: Console(highlight=False, soft_wrap=True))
+    out: Console = field(default_factory=lambda: _console())
     err: Console = field(default_factory=lambda: Console(stderr=True, highlight=False, soft_wrap=True))
 
     def say(self, line: str) -> None:
@@ -50,7 +54,41 @@ class Output:
         self.out.print(text, markup=False)
 
 
+def _console() -> Console:
+    """Standard output; in a file or a pipe tables are as wide as they need to be."""
+    console = Console(highlight=False, soft_wrap=True)
+    return console if console.is_terminal else Console(highlight=False, soft_wrap=True, width=WIDE)
+
+
 OUTPUT = Output()
+
+
+def check_json_target(target: str) -> None:
+    """Refuse a target of ``--json`` that cannot be written, before any work is done.
+
+    Raises:
+        UsageError: the folder is not there or cannot be written to, or the target is a folder.
+    """
+    if target in ("", "-"):
+        return
+    path = Path(target)
+    if path.is_dir() or not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
+        raise UsageError(f"--json {target}: cannot be written: give a file in a folder that is there")
+
+
+def check_folder(path: Path) -> None:
+    """Make a folder for reports, or refuse it before any work is done.
+
+    Raises:
+        UsageError: it cannot be made or written to.
+    """
+    try:
+        (path / "data").mkdir(parents=True, exist_ok=True)
+        writable = os.access(path / "data", os.W_OK)
+    except OSError:
+        writable = False
+    if not writable:
+        raise UsageError(f"--reports {path}: cannot be written: give a folder that can be made")
 
 
 def write_json(target: str, document: Any) -> None:

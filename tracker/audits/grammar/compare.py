@@ -21,6 +21,7 @@ from tracker.results import Cause, Deviation, Kind
 BoolMask = NDArray[np.bool_]
 
 SURROGATE_LEAD = b"\xed"
+LAST_LEAD = b"\xf4"
 
 ELSEWHERE = frozenset({Cause.PARSER, Cause.TOKEN_TERMINAL, Cause.EOG_TEXT, Cause.NUL})
 """Causes that have nothing to do with the matching of partial code points, wherever they show."""
@@ -99,10 +100,12 @@ class Reading:
 
     Attributes:
         surrogates: the text names surrogates, which have no encoding and which upstream lets match.
+        beyond: the text names numbers above U+10FFFF, likewise.
         other: the oracle of the grammar that upstream's parser makes of the text, if that is another one.
     """
 
     surrogates: bool = False
+    beyond: bool = False
     other: Oracle | None = None
 
     def explains(self, place: Place) -> Mask | None:
@@ -128,7 +131,9 @@ def compare_state(
     build_eos = bool(allowed[ends.all].any())
     text = ~ends.all
     unsound = np.flatnonzero(allowed & ~right.tokens & text)
-    missing = np.flatnonzero(right.tokens & ~allowed & ~ends.proper)
+    never_text = ends.proper.copy()
+    never_text[list(oracle.automaton.token_edges(place.state).positive)] = False
+    missing = np.flatnonzero(right.tokens & ~allowed & ~never_text)
     groups: dict[tuple[Kind, Cause, bool], list[int]] = {}
     inside = oracle.automaton.inside(place.state) > 0
     for token in unsound.tolist():
@@ -141,6 +146,8 @@ def compare_state(
             elif reading.surrogates and tail.endswith(SURROGATE_LEAD):
                 # The language has no code point here that begins so, hence the build means a surrogate.
                 cause = Cause.SURROGATE
+            elif reading.beyond and tail.endswith(LAST_LEAD):
+                cause = Cause.BEYOND_UNICODE
             elif b"\0" in oracle.vocabulary.pieces[token]:
                 # The build reads a token's text only up to its first NUL.
                 cause = Cause.NUL

@@ -174,4 +174,8 @@ def grammar_file(path: Path, states: int) -> CorpusEntry:
         raise UsageError(f"{path}: {error.strerror}: give the path of a GBNF file") from None
     except UnicodeDecodeError as error:
         raise UsageError(f"{path}: byte {error.start} is not UTF-8: save the grammar as UTF-8") from None
+    if "\0" in text:
+        before = text[: text.index("\0")]
+        line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+        raise UsageError(f"{path}: line {line}, column {column}: NUL character: no grammar can hold one")
     return CorpusEntry(name="grammar", why="given by the user", group="file", states=states, text=text)

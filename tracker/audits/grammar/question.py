@@ -100,6 +100,8 @@ def ask_state(
         reply = client.mask(text, path, check_path=True)
     state = oracle.walk(path)
     right = oracle.mask(state)
+    never_text = ends.proper.copy()
+    never_text[list(oracle.automaton.token_edges(state).positive)] = False
     refused = reply.refused_at is not None
     allowed = np.zeros_like(reply.allowed) if refused else reply.allowed
     pieces = words.pieces
@@ -115,14 +117,14 @@ def ask_state(
         prefix=b"".join(pieces[token] for token in path),
         path=path,
         viable=state != DEAD,
-        oracle_tokens=int((right.tokens & ~ends.proper).sum()),
+        oracle_tokens=int((right.tokens & ~never_text).sum()),
         oracle_eos=right.eos,
-        oracle_next=single(right.tokens & ~ends.proper),
+        oracle_next=single(right.tokens & ~never_text),
         build_tokens=None if refused else int((allowed & ~ends.all).sum()),
         build_eos=bool(allowed[ends.all].any()),
         build_next=single(allowed & ~ends.all),
         refused_at=reply.refused_at,
         unsound=texts(allowed & ~right.tokens & ~ends.all),
-        over_restrictive=() if refused and state == DEAD else texts(right.tokens & ~allowed & ~ends.proper),
+        over_restrictive=() if refused and state == DEAD else texts(right.tokens & ~allowed & ~never_text),
         warnings=tuple(str(warning) for warning in oracle.grammar.warnings),
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from oracle.gbnf import GrammarError, parse
 from oracle.mask import Oracle
 from oracle.vocabulary import Vocabulary
+from tracker.audits.grammar.causes import cause_of_unsound_end
 from tracker.audits.grammar.compare import Ends, Place, Reading, deviation
 from tracker.audits.grammar.controls import KeptMask
 from tracker.audits.grammar.corpus import CorpusEntry
@@ -72,6 +73,7 @@ def audit_grammar(
     found = Walk()
     reading = Reading(
         surrogates=any("is a surrogate" in note for note in notes),
+        beyond=any("lies beyond U+10FFFF" in note for note in notes),
         other=None
         if entry.read_as is None
         else Oracle(parse(entry.read_as), vocabulary, end_tokens=ends.ids),
@@ -171,10 +173,11 @@ def _follow_holes(
                 break
             followed[index] = found.model_copy(update={"escape": escape})
             if escape.outcome == "end-of-generation":
+                seen = cause_of_unsound_end(bytes.fromhex(escape.bytes)[place.text_start :])
                 ended.append(
                     Deviation(
                         kind=Kind.EOS_UNSOUND,
-                        cause=cause,
+                        cause=cause if seen is Cause.NOT_IN_LANGUAGE else seen,
                         mid_code_point=found.mid_code_point,
                         prefix=escape.bytes,
                         path=escape.path,
