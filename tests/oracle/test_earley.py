@@ -9,6 +9,7 @@ from enumeration import short_strings
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import grammars, texts_over
+from token_cases import CASES, END, TOKENS, Case
 
 from oracle.earley import InputToken, Recognizer
 from oracle.gbnf import parse
@@ -73,39 +74,14 @@ def test_what_can_never_be_finished_is_not_viable(text, dead):
     assert not Recognizer(parse(text)).viable(dead)
 
 
-TOKENS = {b"<t>": 7}
+@pytest.mark.parametrize("case", CASES)
+def test_a_token_terminal_takes_one_whole_token_and_never_its_bytes(case: Case):
+    recognizer = Recognizer(parse(case.text), TOKENS, end_tokens=[END])
+    tokens = [InputToken(id, data) for id, data in case.tokens]
+    assert recognizer.viable(tokens) == case.viable
+    assert recognizer.member(tokens) == case.member
 
 
-def token(id: int, data: bytes) -> InputToken:
-    return InputToken(id, data)
-
-
-@pytest.mark.parametrize(
-    ("text", "tokens", "viable", "member"),
-    [
-        ("root ::= <[7]>", [token(7, b"<t>")], True, True),
-        ("root ::= <t>", [token(7, b"<t>")], True, True),
-        ("root ::= <[7]>", [token(1, b"<"), token(2, b"t>")], False, False),
-        ("root ::= <[7]>", [InputToken(None, b"<t>")], False, False),
-        ('root ::= "<t>"', [token(7, b"<t>")], True, True),
-        ('root ::= <[7]> "a"', [token(7, b"<t>"), token(1, b"a")], True, True),
-        ('root ::= "<" <[7]>', [token(9, b"<<t>")], False, False),
-        ("root ::= !<[7]>", [token(8, b"xy")], True, True),
-        ("root ::= !<[7]>", [token(7, b"<t>")], False, False),
-        ("root ::= !<[7]>", [token(99, b"<end>")], False, False),
-        ("root ::= <[99]>", [token(99, b"<end>")], True, True),
-        ("root ::= <[5]>", [token(5, b"")], True, True),
-        ('root ::= "a" <[5]>', [token(5, b"")], False, False),
-        ("root ::= <[7]>*", [token(7, b"<t>")] * 3, True, True),
-        ('root ::= <[7]> "b" | "<tt"', [token(7, b"<t")], True, False),
-        ('root ::= <[7]> "b" | "<tt"', [token(7, b"<t"), token(1, b"t")], True, True),
-        ('root ::= <[7]> "b" | "<tt"', [token(7, b"<t"), token(1, b"b")], True, True),
-        ('root ::= <[7]> "b" | "<tt"', [token(7, b"<t"), token(1, b"x")], False, False),
-        # A token that is both: its bytes reach the middle of a character, its id the end of the string.
-        ("root ::= !<[7]> | .", [token(3, b"\xe4")], True, True),
-    ],
-)
-def test_a_token_terminal_takes_one_whole_token_and_never_its_bytes(text, tokens, viable, member):
-    recognizer = Recognizer(parse(text), TOKENS, end_tokens=[99])
-    assert recognizer.viable(tokens) == viable
-    assert recognizer.member(tokens) == member
+def test_bytes_that_came_from_no_token_match_no_token_terminal():
+    for text in ("root ::= <[7]>", "root ::= !<[1]>"):
+        assert not Recognizer(parse(text), TOKENS).viable([InputToken(None, b"<t>")])

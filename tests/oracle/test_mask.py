@@ -6,9 +6,11 @@ import re
 
 import numpy as np
 import pytest
+import token_cases
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from strategies import grammars, small_vocabulary, vocabulary_of
+from token_cases import CASES, Case
 
 from oracle.automaton import DEAD
 from oracle.earley import InputToken, Recognizer
@@ -83,6 +85,21 @@ def test_a_mask_is_the_same_whatever_was_asked_before(rules, pieces, choices):
         assert oracle.compute_mask(here).tokens.tolist() == [one != DEAD for one in following]
         assert oracle.mask(here).tokens.tolist() == [one != DEAD for one in following]
         assert oracle.successors(here).tolist() == following
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_masks_and_successors_have_the_hand_made_answers_about_token_terminals(case: Case):
+    pieces = [b"?"] * 100
+    pieces[7], pieces[token_cases.END] = b"<t>", b"<end>"
+    for token, data in case.tokens:
+        pieces[token] = data
+    oracle = Oracle(case.text, vocabulary_of(pieces, frozenset({token_cases.END})))
+    *before, (last, _) = case.tokens
+    state = oracle.walk([token for token, _ in before])
+    assert oracle.mask(state).tokens[last] == case.viable
+    following = int(oracle.successors(state)[last])
+    assert (following != DEAD) == case.viable
+    assert oracle.mask(following).eos == case.member
 
 
 def test_the_dead_state_allows_nothing():
