@@ -28,6 +28,9 @@ _LARGEST = 16
 _CLOSED = 8
 """States up to which all that can be reached is tried as a neighbourhood, so that nothing leaves it."""
 
+_MANY = 4
+"""Bytes that must lead to a state for it to be thought of as one that the output stays in."""
+
 _LEAVES = 255
 """Local number of every state outside."""
 
@@ -104,10 +107,15 @@ def _around(automaton: Automaton, state: int) -> list[int]:
     """States reached over characters under way and over states that come back to themselves."""
     found = [state]
     for one in found:
+        inside = automaton.inside(one) > 0
+        row = automaton.row(one)
         for following in _following(automaton, one):
             if following in found or len(found) == _LARGEST:
                 continue
-            if automaton.inside(one) or _comes_back(automaton, following):
+            if inside or automaton.inside(following):
+                found.append(following)
+            # To ask a state costs its row: only those are asked that many bytes lead to.
+            elif int((row == following).sum()) >= _MANY and _comes_back(automaton, following):
                 found.append(following)
     automaton.rows(found)
     return found

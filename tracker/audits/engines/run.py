@@ -48,7 +48,7 @@ class Budget:
     required_whole: int
 
 
-FULL = Budget(3_000, 1_500, 4_000, 120, 8, 24, 100_000, 500)
+FULL = Budget(3_000, 1_500, 3_000, 120, 8, 24, 100_000, 500)
 
 
 def run_cross_oracles(
