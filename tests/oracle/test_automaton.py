@@ -67,11 +67,13 @@ def test_a_row_is_right_in_each_of_its_256_bytes(rules, data):
 VOCABULARY = small_vocabulary()
 END = len(VOCABULARY) - 1
 TERMINALS = (ord("a"), 258, 265, END, 256, 0x80)
+LIKELY = st.one_of(st.sampled_from([*b"ab\xc3\xa9", 257, *TERMINALS]), st.integers(0, END))
+"""Tokens that drawn grammars name or spell, so that paths go on."""
 
 
 @given(
-    grammars(tokens=TERMINALS),
-    st.lists(st.lists(st.integers(0, END), min_size=1, max_size=3), min_size=1, max_size=5),
+    grammars(tokens=TERMINALS, characters="ab\u00e9"),
+    st.lists(st.lists(LIKELY, min_size=1, max_size=4), min_size=1, max_size=6),
 )
 @settings(max_examples=150, deadline=None)
 def test_it_agrees_with_the_textbook_recognizer_on_paths_of_tokens(rules, paths):

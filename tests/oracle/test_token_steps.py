@@ -25,6 +25,7 @@ from tracker.synthetic_vocabulary import synthetic_vocabulary
 VOCABULARY = synthetic_vocabulary()
 STRING = Rules((InOrder((Text("a"), Times(OneOf(((0x61, 0x61),), negated=True), 0, None), Text("a"))),))
 WORDS = Rules((Times(Either((OneOf(((0x61, 0x7A),)), Text(" "))), 1, None),))
+SPACED = Rules((InOrder((Text("x "), Times(OneOf(((0x61, 0x7A),)), 1, None))),))
 CAPPED = Rules((Times(OneOf(((0x20, 0x10FFFF),)), 2, 5),))
 
 
@@ -55,6 +56,7 @@ def test_all_tokens_at_once_are_where_single_steps_lead(thresholds):
     @example(STRING, [b"a", b"a\xe4", b"ab"])
     @example(WORDS, [b"", b"ab "])
     @example(CAPPED, [b"", b"x\xf0\x9f", b"xxxx"])
+    @example(SPACED, [b"", b"x"])
     def check(rules, prefixes):
         automaton = automaton_of(rules.gbnf())
         steps = TokenSteps(automaton, VOCABULARY.trie)
@@ -77,6 +79,7 @@ def test_any_vocabulary_will_do(thresholds):
     @given(grammars(), pieces)
     @settings(max_examples=100, deadline=None)
     @example(WORDS, [b" " * size for size in range(1, 40)])
+    @example(SPACED, [b"a", b"x a", b"x ab", b"x abc", b"x aB", b"xa", b"x  a", b"y ab", b"x b"])
     @example(STRING, [b"aa", b"aa", b"", b"a\xe4\xb8\x96a", b"a\xe4\xb8\x96b"])
     def check(rules, pieces):
         automaton = automaton_of(rules.gbnf())
