@@ -1,7 +1,7 @@
 """Masks of the oracle and of llguidance against llama.cpp's own apply, at the same states, in the same run.
 
 CPU time on all sides, remembered masks excluded. The states are those of llama.cpp's sample grammars in the
-build's source tree. *Warm* is the least of three computations of a mask whose automaton rows and slices
+build's source tree. *Warm* is the least of five computations of a mask whose automaton rows and slices
 exist, *cold* the first one on a walk from the start. llguidance reads the same grammars with one terminal for
 each set of characters, once with its precomputed slices (its default) and once without.
 """

@@ -44,7 +44,7 @@ def cpu_seconds(action: Callable[[], object], times: int = 1) -> float:
     return min(once() for _ in range(times))
 
 
-def mask_seconds(oracle: Oracle, state: int, times: int = 3) -> float:
+def mask_seconds(oracle: Oracle, state: int, times: int = 5) -> float:
     """CPU seconds of one mask, each time computed afresh by an oracle that remembers no mask."""
 
     def fresh() -> float:

@@ -371,7 +371,7 @@ class _Parser:
         if inside.startswith("["):
             digits = inside[1:-1]
             if not inside.endswith("]") or not digits or not set(digits) <= _DIGITS or len(digits) > 10:
-                self.fail(f"expected a token id as in '<[1234]>', found '<{inside}>'", start)
+                self.fail(f"expected a token id as in '<[1234]>', found '<{_visible(inside)}>'", start)
             node = Token(int(digits), None, negated, where)
         else:
             node = Token(None, f"<{inside}>", negated, where)
@@ -444,11 +444,11 @@ class _Parser:
             return ord(_SIMPLE_ESCAPES[kind])
         if kind not in _HEX_ESCAPES:
             allowed = '\\n \\r \\t \\\\ \\" \\[ \\] \\- \\xHH \\uHHHH \\UHHHHHHHH'
-            self.fail(f"unknown escape '\\{kind}': allowed are {allowed}", start)
+            self.fail(f"unknown escape '\\{_visible(kind)}': allowed are {allowed}", start)
         size = _HEX_ESCAPES[kind]
         digits = self.text[self.at : self.at + size]
         if len(digits) < size or not set(digits) <= _HEX:
-            self.fail(f"expected {size} hex digits after '\\{kind}', found '{digits}'", start)
+            self.fail(f"expected {size} hex digits after '\\{kind}', found '{_visible(digits)}'", start)
         self.at += size
         if kind == "u" and self.peek() and self.peek() in _HEX:
             self.warn(
@@ -457,6 +457,11 @@ class _Parser:
                 start,
             )
         return int(digits, 16)
+
+
+def _visible(text: str) -> str:
+    """Text for a message of one line: what cannot be seen is escaped."""
+    return repr(text)[1:-1]
 
 
 def _show(value: int) -> str:

@@ -207,10 +207,10 @@ class _Lowering:
                 )
             return node.id
         if self.token_ids is None or node.text is None:
-            self.refuse(f"token terminal {node.text} needs a vocabulary", node.position)
+            self.refuse(f"token terminal {node.text!r} needs a vocabulary", node.position)
         found = self.token_ids.get(node.text.encode())
         if found is None:
-            self.refuse(f"{node.text} is no token of the vocabulary", node.position)
+            self.refuse(f"{node.text!r} is no token of the vocabulary", node.position)
         return found
 
     def refuse(self, message: str, position: Position) -> NoReturn:

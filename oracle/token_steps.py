@@ -25,6 +25,12 @@ _SHALLOW = 12
 _DENSE = 0.25
 """Share of a level's nodes that must have a live parent for the whole level to be computed at once."""
 
+FEW = 12
+"""Live nodes up to which a step is cheaper node by node than with numpy."""
+
+WIDE = 48
+"""Children of a node from which on they are left to numpy."""
+
 HEAVY = 500
 """Nodes below children of one node from which on a slice is looked for, else each child looked at singly."""
 
@@ -55,7 +61,8 @@ class TokenSteps:
             by_token = self._by_slices(state, np.dtype(np.bool_))
             if by_token is not None:
                 return by_token
-        alive: NDArray[np.bool_] = self.after(state) != DEAD
+            self._latest = (state, self._by_levels(state))
+        alive: NDArray[np.bool_] = self._latest[1] != DEAD
         return alive
 
     def after(self, state: int) -> NDArray[np.int32]:
@@ -212,6 +219,10 @@ class TokenSteps:
         states = self._node_states
         born: list[NDArray[np.intp]] = []
         while len(alive):
+            if len(alive) <= FEW:
+                one_by_one, alive = self._walk_few(alive)
+                born.append(one_by_one)
+                continue
             here = states[alive]
             table = self._table(here)
             again = trie.repeats[alive]
@@ -228,6 +239,36 @@ class TokenSteps:
             alive = self._step_sparse(table, alive)
             born.append(alive)
         return born
+
+    def _walk_few(self, alive: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Walk on from few nodes without numpy's cost a step; returns those born, and those to go on from.
+
+        Stops where nodes become many; a node of many children is left to numpy.
+        """
+        trie = self._trie
+        states = self._node_states
+        born: list[int] = []
+        wide: list[int] = []
+        todo = alive.tolist()
+        while todo and len(todo) + len(wide) <= 2 * FEW:
+            node = todo.pop()
+            first, count = int(trie.first_child[node]), int(trie.children[node])
+            if count > WIDE:
+                wide.append(node)
+                continue
+            row = self._automaton.row(int(states[node]))
+            for child in range(first, first + count):
+                following = int(row[trie.byte[child]])
+                if following != DEAD and states[child] == DEAD:
+                    states[child] = following
+                    born.append(child)
+                    todo.append(child)
+        rest = todo + wide
+        if rest and len(rest) <= FEW:
+            # Only wide nodes are left, and few: one step of numpy, from which the caller goes on.
+            stepped = self._step_sparse(self._table(states[rest]), np.array(rest, dtype=np.intp))
+            return np.concatenate([np.array(born, dtype=np.intp), stepped]), stepped
+        return np.array(born, dtype=np.intp), np.array(rest, dtype=np.intp)
 
     def _table(self, states: NDArray[np.int32]) -> NDArray[np.int32]:
         """The automaton's table, flat, with the rows of these states made."""

@@ -85,6 +85,8 @@ FAULTS = (
     Fault("token_steps", "a run is done although the state changes", "] == here\n", "] != DEAD\n"),
     Fault("token_steps", "states of the last walk stay in the nodes", "places[own] = np.repeat(states[nodes], counts)\n        states[nodes] = DEAD", "places[own] = np.repeat(states[nodes], counts)"),
     Fault("token_steps", "heavy children lose their own tokens", "np.concatenate([*born, alive, *self._walk_deep(alive)])", "np.concatenate([alive, *self._walk_deep(alive)])"),
+    Fault("token_steps", "wide nodes among few are dropped", "wide.append(node)\n", "pass\n"),
+    Fault("token_steps", "few nodes are walked one step only", "                    todo.append(child)\n", ""),
     Fault("token_steps", "what leaves a slice is dropped", "outside: NDArray[np.intp] = leaving[alive]", "outside: NDArray[np.intp] = leaving[:0]"),
     Fault("token_steps", "a slice is read from the wrong place", "base = int(trie.token_begin[node])", "base = 0"),
     Fault("token_steps", "sparse levels forget who came alive", "born.append(alive)\n        if alive is None", "pass\n        if alive is None"),

@@ -124,7 +124,7 @@ def test_dotted_positions_before_terminals_are_counted_once_each():
     ("text", "options", "message", "column"),
     [
         ("root ::= <[7]>", {"tokens": 7}, r"token id 7 is outside the vocabulary \(0\.\.6\)", 10),
-        ("root ::= <abc>", {"token_ids": {b"x": 1}}, "<abc> is no token of the vocabulary", 10),
+        ("root ::= <abc>", {"token_ids": {b"x": 1}}, "'<abc>' is no token of the vocabulary", 10),
         ("root ::= <abc>", {}, "needs a vocabulary", 10),
         ('root ::= "a" !<[9]>', {"tokens": 3}, "outside the vocabulary", 14),
     ],

@@ -37,16 +37,20 @@ def one_by_one(automaton: Automaton, state: int, pieces: tuple[bytes, ...]) -> l
     return [automaton.step(state, piece) if piece else DEAD for piece in pieces]
 
 
-@pytest.fixture(params=["slices everywhere", "slices where they pay", "no slices"])
+NEVER = 1 << 40
+THRESHOLDS = {
+    "slices everywhere": (1, 1, 12, 48),
+    "slices everywhere, numpy throughout": (1, 1, 0, 48),
+    "slices where they pay": (40, 200, 12, 1),
+    "no slices": (NEVER, NEVER, 12, 1),
+    "no slices, numpy throughout": (NEVER, NEVER, 0, 48),
+}
+
+
+@pytest.fixture(params=THRESHOLDS)
 def thresholds(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    limits = {
-        "slices everywhere": (1, 1),
-        "slices where they pay": (40, 200),
-        "no slices": (1 << 40, 1 << 40),
-    }
-    heavy, worth = limits[request.param]
-    monkeypatch.setattr(token_steps, "HEAVY", heavy)
-    monkeypatch.setattr(token_steps, "WORTH_A_SLICE", worth)
+    for name, value in zip(("HEAVY", "WORTH_A_SLICE", "FEW", "WIDE"), THRESHOLDS[request.param], strict=True):
+        monkeypatch.setattr(token_steps, name, value)
     return request.param
 
 
