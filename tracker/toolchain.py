@@ -23,6 +23,8 @@ from tracker.errors import TrackerError
 CMAKE = Path(cmake.CMAKE_BIN_DIR) / "cmake"
 NINJA = Path(ninja.BIN_DIR) / "ninja"
 
+COMPILER_CACHE_VARIABLE = "LLAMA_TRACKER_COMPILER_CACHE"
+
 _CACHE_SIZE = "4G"
 _IDLE_SECONDS = "120"
 _SLOTS = 16
@@ -74,13 +76,29 @@ class CompilerCache:
 
 
 def compiler_cache(cache: Cache) -> CompilerCache | None:
-    """ccache or sccache, from this Python environment or the PATH, ready for use; None when there is none."""
+    """ccache or sccache, from this Python environment or the PATH, ready for use; None when there is none.
+
+    ``LLAMA_TRACKER_COMPILER_CACHE`` names the one to use, or ``none``. Raises ToolchainError when the one
+    named is not there.
+    """
+    wanted = os.environ.get(COMPILER_CACHE_VARIABLE, "")
+    if wanted == "none":
+        return None
+    if wanted not in ("", "ccache", "sccache"):
+        raise ToolchainError(f"{COMPILER_CACHE_VARIABLE}={wanted}: give ccache, sccache or none")
+    found = _compiler_cache(cache, wanted)
+    if wanted and found is None:
+        raise ToolchainError(f"{COMPILER_CACHE_VARIABLE}={wanted}: is not there or does not start; unset it")
+    return found
+
+
+def _compiler_cache(cache: Cache, wanted: str) -> CompilerCache | None:
     folder = cache.folder("compiler-cache")
-    if (ccache := _tool("ccache")) is not None:
+    if wanted != "sccache" and (ccache := _tool("ccache")) is not None:
         return CompilerCache(ccache, {"CCACHE_DIR": str(folder), "CCACHE_MAXSIZE": _CACHE_SIZE})
     sccache = _tool("sccache")
     socket = cache.folder("locks") / "sccache"
-    if sccache is None or len(os.fsencode(socket)) > _LONGEST_SOCKET_PATH:
+    if wanted == "ccache" or sccache is None or len(os.fsencode(socket)) > _LONGEST_SOCKET_PATH:
         return None
     variables = {
         "SCCACHE_DIR": str(folder),

@@ -236,6 +236,26 @@ def test_no_compiler_is_said_with_the_variable_to_set(
         build_release(project.source(own_cache), cache=own_cache)
 
 
+@pytest.mark.parametrize(("value", "expected"), [("none", None), ("", "ccache"), ("ccache", "ccache")])
+def test_the_compiler_cache_is_the_one_that_was_named(
+    value: str, expected: str | None, own_cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(toolchain, "_tool", lambda name: tmp_path / name)
+    monkeypatch.setenv(toolchain.COMPILER_CACHE_VARIABLE, value)
+    found = toolchain.compiler_cache(own_cache)
+    assert (found.launcher.name if found else None) == expected
+
+
+@pytest.mark.parametrize("value", ["ccache", "sccache", "distcc"])
+def test_a_compiler_cache_that_is_not_there_is_said_with_the_variable(
+    value: str, own_cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(toolchain, "_tool", lambda name: None)
+    monkeypatch.setenv(toolchain.COMPILER_CACHE_VARIABLE, value)
+    with pytest.raises(toolchain.ToolchainError, match=f"{toolchain.COMPILER_CACHE_VARIABLE}={value}"):
+        toolchain.compiler_cache(own_cache)
+
+
 def test_pruning_goes_by_last_use_and_leaves_what_is_locked(project: Project, own_cache: Cache) -> None:
     source = project.source(own_cache)
     old = build_release(source, cache=own_cache, jobs=1)
