@@ -60,11 +60,12 @@ class Characters:
     """One character out of a set: a class, a dot, or one character of a literal.
 
     ``ranges`` is the set that matches, in canonical form, negation already resolved. ``negated`` says that it
-    was written as ``[^...]``; a dot is not negated.
+    was written as ``[^...]``; a dot is not negated. ``bare`` says that nothing stood between the brackets.
     """
 
     ranges: tuple[CodePointRange, ...]
     negated: bool = False
+    bare: bool = False
 
 
 @dataclass(frozen=True)
@@ -416,7 +417,7 @@ class _Parser:
         matched = complement(ranges) if negated else normalise(ranges)
         if not matched:
             self.warn("this character class matches nothing", start)
-        return self.add(Characters(matched, negated))
+        return self.add(Characters(matched, negated, bare=not ranges))
 
     def check_scalar(self, low: int, high: int, at: int) -> None:
         """Warn of code points that are written in the grammar and have no encoding."""

@@ -75,9 +75,17 @@ class Vocabulary:
 
     @cached_property
     def shortest_first(self) -> NDArray[np.int32]:
-        """All ids, those with the fewest bytes first, then by bytes: int32 array of shape (n,)."""
-        order = sorted(range(len(self)), key=lambda token: (len(self.pieces[token]), self.pieces[token]))
-        return np.array(order, dtype=np.int32)
+        """All ids, those with the fewest bytes first, then by bytes and id: int32 array of shape (n,)."""
+        by_bytes = self.trie.tokens
+        lengths = np.fromiter(map(len, self.pieces), dtype=np.int32, count=len(self))
+        return by_bytes[np.argsort(lengths[by_bytes], kind="stable")].astype(np.int32)
+
+    @cached_property
+    def place_by_length(self) -> NDArray[np.int32]:
+        """The place of each token in ``shortest_first``: int32 array of shape (n,)."""
+        places = np.empty(len(self), dtype=np.int32)
+        places[self.shortest_first] = np.arange(len(self), dtype=np.int32)
+        return places
 
     def tokens_of_bytes(self, data: bytes) -> tuple[int, ...]:
         """A token path that spells these bytes one by one.

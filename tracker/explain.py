@@ -18,7 +18,7 @@ MEANING: dict[str, str] = {
     Cause.NUL: "tokens that contain the NUL character",
     Cause.EOG_TEXT: "tokens whose text looks like an end-of-generation token",
     Cause.NEGATED_PARTIAL: "beginnings of characters that a negated class does allow",
-    Cause.TOKEN_TERMINAL: "tokens that are not whole characters, where a token terminal allows any",
+    Cause.TOKEN_TERMINAL: "tokens taken or left by a token terminal that looks inside them",
     Cause.PARSER: "consequences of the grammar's text being read differently",
     Cause.UNEXPLAINED: "tokens without a known reason",
     Cause.DIED: "the library did not survive",

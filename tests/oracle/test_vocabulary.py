@@ -81,6 +81,14 @@ def test_shortest_tokens_come_first_and_equal_lengths_by_their_bytes():
     assert vocabulary.shortest_first.tolist() == [2, 1, 4, 3, 0, 5]
 
 
+@given(st.lists(st.binary(max_size=3), max_size=40))
+def test_the_order_by_length_is_a_sort_and_each_token_knows_its_place(pieces: list[bytes]):
+    vocabulary = vocabulary_of(pieces)
+    order = sorted(range(len(pieces)), key=lambda token: (len(pieces[token]), pieces[token], token))
+    assert vocabulary.shortest_first.tolist() == order
+    assert [vocabulary.place_by_length[token] for token in order] == list(range(len(pieces)))
+
+
 def test_bytes_are_spelled_by_single_byte_tokens():
     vocabulary = vocabulary_of([b"ab", b"b", b"a", b"a"])
     assert vocabulary.tokens_of_bytes(b"abba") == (2, 1, 1, 2)

@@ -79,6 +79,26 @@ def test_a_token_that_is_read_only_up_to_its_nul_has_that_cause() -> None:
     assert (found.kind, found.cause, found.tokens) == (Kind.UNSOUND, Cause.NUL, ("610062",))
 
 
+@pytest.mark.parametrize(
+    ("grammar", "token", "cause"),
+    [
+        # The terminal behind "a" would take the whole token, of which "a" has been read.
+        ('root ::= "a" !<end>', b"ab", Cause.TOKEN_TERMINAL),
+        ('root ::= "a" <ab>', b"ab", Cause.TOKEN_TERMINAL),
+        # It excludes this very token; or none stands behind any of the token's bytes.
+        ('root ::= "a" !<ab>', b"ab", Cause.NOT_IN_LANGUAGE),
+        ('root ::= "a" !<end>', b"zz", Cause.NOT_IN_LANGUAGE),
+        ('root ::= "a" "b"? "c" !<end>', b"ab", None),
+        ('root ::= "a" <[98]>', b"ab", Cause.NOT_IN_LANGUAGE),
+    ],
+)
+def test_a_token_that_a_terminal_takes_half_way_has_that_cause(
+    grammar: str, token: bytes, cause: Cause | None
+) -> None:
+    found = compared(grammar.replace("<ab>", f"<[{IDS[b'ab']}]>"), b"", {IDS[token]: True})
+    assert [(d.kind, d.cause) for d in found] == ([] if cause is None else [(Kind.UNSOUND, cause)])
+
+
 def test_text_that_only_looks_like_an_end_token_is_missed() -> None:
     oracle = Oracle('root ::= "</s>"', VOCABULARY)
     token = IDS[b"</s>"]

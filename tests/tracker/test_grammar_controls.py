@@ -11,6 +11,7 @@ from tracker.audits.grammar.compare import Ends
 from tracker.audits.grammar.controls import (
     NARROW,
     KeptMask,
+    asked_again,
     known_masks_control,
     null_control,
     positive_controls,
@@ -96,16 +97,26 @@ def kept(count: int, flip: bool = False) -> list[KeptMask]:
     return [KeptMask("root ::= [a-z]+", (), np.packbits(mask).tobytes())] * count
 
 
+def test_masks_are_asked_again_in_the_opposite_order_and_counted_when_they_differ() -> None:
+    client = FakeClient(faithful(VOCABULARY, END))
+    grammar, later = "root ::= [a-z]*", (ord("a"),)
+    first, second = (
+        KeptMask(grammar, path, np.packbits(faithful(VOCABULARY, END)(grammar, path)).tobytes())
+        for path in ((), later)
+    )
+    assert asked_again(client, [first, second]) == 0  # type: ignore[arg-type]
+    assert client.asked == [later, ()]
+    assert asked_again(client, [*kept(5), *kept(1, flip=True)]) == 1  # type: ignore[arg-type]
+
+
 def test_the_null_control_passes_when_a_tenth_is_asked_again_and_agrees() -> None:
-    client = FakeClient(faithful(VOCABULARY, END))
-    assert null_control(client, kept(2), 20).passed  # type: ignore[arg-type]
+    assert null_control(0, 2, 20).passed
 
 
-def test_the_null_control_fails_for_one_other_bit_or_too_few_states() -> None:
-    client = FakeClient(faithful(VOCABULARY, END))
-    assert not null_control(client, [*kept(5), *kept(1, flip=True)], 20).passed  # type: ignore[arg-type]
-    assert not null_control(client, kept(1), 20).passed  # type: ignore[arg-type]
-    assert not null_control(client, [], 0).passed  # type: ignore[arg-type]
+def test_the_null_control_fails_for_one_difference_or_too_few_states() -> None:
+    assert not null_control(1, 6, 20).passed
+    assert not null_control(0, 1, 20).passed
+    assert not null_control(0, 0, 0).passed
 
 
 def test_known_masks_fail_for_a_wrong_number_and_for_none_at_all() -> None:

@@ -151,6 +151,18 @@ def test_grammars_that_kill_the_library_are_findings_and_the_others_go_on(
     assert document.trustworthy
 
 
+def test_a_token_terminal_behind_text_takes_every_token_that_begins_with_it(
+    build_0_3_36: Build, vocabulary: VocabularyFile
+) -> None:
+    (grammar,) = audited(build_0_3_36, vocabulary, "text-then-any-token").grammars
+    pieces = vocabulary.vocabulary.pieces
+    half_read = {token for token, piece in enumerate(pieces) if piece.startswith(b"a") and piece != b"a"}
+    (start,) = [d for d in grammar.deviations if d.kind is Kind.UNSOUND and not d.path]
+    assert set(start.token_ids) == half_read
+    assert start.cause == Cause.TOKEN_TERMINAL
+    assert Kind.CRASH in {d.kind for d in grammar.deviations}
+
+
 def test_the_two_releases_differ_where_they_are_known_to(
     build_0_3_16: Build, build_0_3_36: Build, vocabulary: VocabularyFile
 ) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 import signal
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,7 @@ __all__ = [
     "Limits",
     "MaskReply",
     "RequestRefused",
+    "Spent",
     "VocabularyPieces",
     "WorkerDied",
 ]
@@ -100,6 +102,21 @@ class MaskReply:
     init_seconds: float
 
 
+@dataclass(slots=True)
+class Spent:
+    """Where a client's time went so far, in seconds of the clock.
+
+    ``answered`` is that of all requests that were answered, of which ``apply`` is inside
+    llama_sampler_apply; ``died`` that of requests at which the child died, ``starting`` that of starting
+    children.
+    """
+
+    answered: float = 0.0
+    apply: float = 0.0
+    died: float = 0.0
+    starting: float = 0.0
+
+
 class LibllamaClient:
     """A child process with one build's libllama and one vocabulary; a context manager.
 
@@ -113,6 +130,7 @@ class LibllamaClient:
         self._vocabulary = vocabulary
         self._limits = limits or Limits()
         self._child: Child | None = None
+        self.spent = Spent()
 
     def __enter__(self) -> Self:
         return self
@@ -161,6 +179,7 @@ class LibllamaClient:
         if header.get("rejected"):
             reason, detail = self._rejection("grammar.mask", asked, grammar)
             raise GrammarRejected(f"{self._build.id}: refuses the grammar: {reason}", detail)
+        self.spent.apply += header["apply_wall_seconds"]
         count = int(header["n_vocab"])
         return MaskReply(
             allowed=np.unpackbits(np.frombuffer(payload, np.uint8), count=count).view(np.bool_),
@@ -213,11 +232,15 @@ class LibllamaClient:
     def _ask(self, handler: str, header: dict[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]:
         child = self._running_child()
         request = f"{self._build.id}: {handler} {_described(header, payload)}"
+        begun = time.perf_counter()
         try:
             limits = _LOADING if handler == _LOAD else self._limits
             answer, body = child.ask(handler, header, payload, limits)
+            if handler != _LOAD:
+                self.spent.answered += time.perf_counter() - begun
         except ChildDied as death:
             self._child = None
+            self.spent.died += time.perf_counter() - begun
             raise WorkerDied(death.kind, death.signal, death.detail, request) from None
         except BaseException:
             # An interrupted exchange leaves half a frame in the pipe: this child cannot be asked again.
@@ -229,6 +252,7 @@ class LibllamaClient:
 
     def _running_child(self) -> Child:
         if self._child is None:
+            begun = time.perf_counter()
             self._child = Child(self._limits.address_space)
             vocabulary = None if self._vocabulary is None else str(self._vocabulary)
             setup = {
@@ -241,6 +265,7 @@ class LibllamaClient:
             except RequestRefused:
                 self.close()
                 raise
+            self.spent.starting += time.perf_counter() - begun
         return self._child
 
 

@@ -81,7 +81,7 @@ class Cause(StrEnum):
     EOG_TEXT = "eog-text"
     NEGATED_PARTIAL = "negated-partial"
     TOKEN_TERMINAL = "token-terminal"
-    """A token terminal refuses a token because its bytes are not whole code points."""
+    """A token terminal refuses a token because its bytes are not whole code points, or takes one half-way."""
     UNEXPLAINED = "unexplained"
     DIED = "died"
     """The library crashed, hung or ran out of memory."""

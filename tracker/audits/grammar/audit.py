@@ -8,11 +8,10 @@ first.
 from __future__ import annotations
 
 import resource
-import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -23,6 +22,7 @@ from tracker.audits.grammar.compare import Ends
 from tracker.audits.grammar.controls import (
     WIDE,
     KeptMask,
+    asked_again,
     known_masks_control,
     null_control,
     positive_controls,
@@ -33,6 +33,7 @@ from tracker.audits.grammar.prediction import CODE_POINTS, prediction_row
 from tracker.audits.grammar.unit import UnitResult, audit_grammar
 from tracker.audits.grammar.version import audit_version
 from tracker.audits.grammar.walk import Progress
+from tracker.audits.grammar.workers import Shares, Workers
 from tracker.build import Build
 from tracker.libllama.client import GrammarRejected, LibllamaClient, Limits, WorkerDied
 from tracker.releases import DateKind, ResolvedRelease
@@ -77,7 +78,8 @@ class RunFacts:
     """How a run went, for people; never part of a document. Times in seconds, memory in bytes.
 
     ``apply_seconds`` is CPU time inside llama.cpp's apply over all states of the walks, ``oracle_seconds``
-    that of the oracle's masks at the same states, ``own_seconds`` all CPU time of this process.
+    that of the oracle's answers at the same states, ``own_seconds`` all CPU time of this process. ``shares``
+    says where the workers' time went.
     """
 
     states: int
@@ -87,6 +89,7 @@ class RunFacts:
     own_seconds: float
     peak_memory: int
     jobs: int
+    shares: Shares
 
 
 def build_identity(release: ResolvedRelease, build_id: str, patch: str | None = None) -> BuildIdentity:
@@ -139,12 +142,11 @@ def audit_build(
         ``Document.trustworthy``.
     """
     begun, cpu_begun = time.perf_counter(), time.process_time()
-    version = audit_version(entries, vocabulary.sha256)
-    with LibllamaClient(build, vocabulary.path, LIMITS) as client:
-        pieces = client.vocabulary()
+    with Workers(build, vocabulary.path, jobs) as workers:
+        pieces = workers.submit(lambda: workers.client(LIMITS).vocabulary()).result()
         parity = vocabulary_control(vocabulary.vocabulary, pieces)
         document = GrammarDocument(
-            audit_version=version,
+            audit_version=audit_version(entries, vocabulary.sha256),
             build=build_identity(build.release, build.id, patch),
             vocabulary=vocabulary.identity,
             controls=(parity,),
@@ -152,34 +154,56 @@ def audit_build(
         if not parity.passed:
             reason = f"vocabulary parity failed: {parity.detail}"
             document = document.model_copy(update={"status": "untestable", "reason": reason})
-            return document, _facts([], begun, cpu_begun, jobs)
+            return document, _facts([], begun, cpu_begun, jobs, workers)
         ends = Ends.of(vocabulary.vocabulary, pieces.eog)
-        vocabulary.vocabulary.trie  # noqa: B018 - built once, before threads share it
+        vocabulary.vocabulary.place_by_length  # noqa: B018 - built once, with the trie, before threads share it
+        before = workers.submit(lambda: _before(vocabulary, workers.client(LIMITS), ends, predictions))
+        units = _audit_all(workers, vocabulary, entries, ends, keep_every, progress)
         controls = [parity]
         if vocabulary.name == EXPECTED_OVER:
             controls.append(known_masks_control(vocabulary.vocabulary, entries if known is None else known))
-        controls += _positive(vocabulary, client, ends)
-        # One mask is always asked again, also when the build refuses every grammar of the selection.
-        kept = [_first_mask(client)]
-        table = _predictions(vocabulary, client, ends) if predictions else ()
-    units = _audit_all(build, vocabulary, entries, ends, jobs, keep_every, progress)
-    kept += [mask for unit in units for mask in unit.kept]
-    with LibllamaClient(build, vocabulary.path, LIMITS) as fresh:
-        try:
-            controls.append(null_control(fresh, kept, 1 + sum(unit.asked for unit in units)))
-        except WorkerDied as death:
-            controls.append(Control(name="null", passed=False, detail=f"the fresh child died: {death}"))
-    failed = [control for control in controls if not control.passed]
-    document = document.model_copy(
-        update={
-            "controls": tuple(controls),
-            "grammars": tuple(unit.result for unit in units),
-            "predictions": table,
-            "status": "untestable" if failed else "complete",
-            "reason": f"control '{failed[0].name}' failed: {failed[0].detail}" if failed else None,
-        }
-    )
-    return document, _facts(units, begun, cpu_begun, jobs)
+        positive, table, first = before.result()
+        kept = [first, *(mask for unit in units for mask in unit.kept)]
+        null = _null(workers, kept, 1 + sum(unit.asked for unit in units), jobs)
+        controls += [*positive, null]
+        failed = [control for control in controls if not control.passed]
+        document = document.model_copy(
+            update={
+                "controls": tuple(controls),
+                "grammars": tuple(unit.result for unit in units),
+                "predictions": table,
+                "status": "untestable" if failed else "complete",
+                "reason": f"control '{failed[0].name}' failed: {failed[0].detail}" if failed else None,
+            }
+        )
+        return document, _facts(units, begun, cpu_begun, jobs, workers)
+
+
+def _before(
+    vocabulary: VocabularyFile, client: LibllamaClient, ends: Ends, predictions: bool
+) -> tuple[tuple[Control, ...], tuple[Prediction, ...], KeptMask]:
+    """Positive controls, the predictive table, and a mask that the null control always asks again.
+
+    That one is there also when the build refuses every grammar of the selection.
+    """
+    first = KeptMask(WIDE, (), np.packbits(client.mask(WIDE, ()).allowed).tobytes())
+    table = _predictions(vocabulary, client, ends) if predictions else ()
+    return _positive(vocabulary, client, ends), table, first
+
+
+def _null(workers: Workers, kept: Sequence[KeptMask], asked: int, jobs: int) -> Control:
+    """The null control, its masks shared out over fresh children."""
+
+    def again(part: Sequence[KeptMask]) -> int:
+        with workers.fresh(LIMITS) as fresh:
+            return asked_again(fresh, part)
+
+    parts = [kept[begin::jobs] for begin in range(min(jobs, len(kept)))]
+    try:
+        different = workers.run([partial(again, part) for part in parts], range(len(parts)))
+    except WorkerDied as death:
+        return Control(name="null", passed=False, detail=f"a fresh child died: {death}")
+    return null_control(sum(different), len(kept), asked)
 
 
 def _positive(vocabulary: VocabularyFile, client: LibllamaClient, ends: Ends) -> tuple[Control, ...]:
@@ -189,10 +213,6 @@ def _positive(vocabulary: VocabularyFile, client: LibllamaClient, ends: Ends) ->
         )
     except (WorkerDied, GrammarRejected) as error:
         return (Control(name="positive", passed=False, detail=f"no answer from the build: {error}"),)
-
-
-def _first_mask(client: LibllamaClient) -> KeptMask:
-    return KeptMask(WIDE, (), np.packbits(client.mask(WIDE, ()).allowed).tobytes())
 
 
 def _predictions(vocabulary: VocabularyFile, client: LibllamaClient, ends: Ends) -> tuple[Prediction, ...]:
@@ -210,47 +230,34 @@ def _predictions(vocabulary: VocabularyFile, client: LibllamaClient, ends: Ends)
 
 
 def _audit_all(
-    build: Build,
+    workers: Workers,
     vocabulary: VocabularyFile,
     entries: Sequence[CorpusEntry],
     ends: Ends,
-    jobs: int,
     keep_every: int,
     progress: Progress | None,
 ) -> list[UnitResult]:
-    """All grammars, in the order given, by ``jobs`` workers with a child each."""
-    local = threading.local()
-    clients: list[LibllamaClient] = []
-
-    def client(limits: Limits) -> LibllamaClient:
-        by_limits: dict[Limits, LibllamaClient] = local.__dict__.setdefault("clients", {})
-        if limits not in by_limits:
-            by_limits[limits] = LibllamaClient(build, vocabulary.path, limits)
-            clients.append(by_limits[limits])
-        return by_limits[limits]
+    """All grammars, in the order given."""
 
     def one(entry: CorpusEntry) -> UnitResult:
         limits = ROBUSTNESS_LIMITS if entry.group == "robustness" else LIMITS
         return audit_grammar(
-            entry, client(limits), vocabulary.vocabulary, ends, keep_every=keep_every, progress=progress
+            entry,
+            workers.client(limits),
+            vocabulary.vocabulary,
+            ends,
+            keep_every=keep_every,
+            progress=progress,
         )
 
     # The longest first, so that no worker is left with a long one at the end.
     order = sorted(range(len(entries)), key=lambda i: (entries[i].group != "robustness", -entries[i].states))
-    results: dict[int, UnitResult] = {}
-    pool = ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="audit")
-    try:
-        futures = {index: pool.submit(one, entries[index]) for index in order}
-        for index, future in futures.items():
-            results[index] = future.result()
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
-        for opened in clients:
-            opened.close()
-    return [results[index] for index in range(len(entries))]
+    return workers.run([partial(one, entry) for entry in entries], order)
 
 
-def _facts(units: Sequence[UnitResult], begun: float, cpu_begun: float, jobs: int) -> RunFacts:
+def _facts(
+    units: Sequence[UnitResult], begun: float, cpu_begun: float, jobs: int, workers: Workers
+) -> RunFacts:
     return RunFacts(
         states=sum(unit.result.states for unit in units),
         wall_seconds=time.perf_counter() - begun,
@@ -259,4 +266,5 @@ def _facts(units: Sequence[UnitResult], begun: float, cpu_begun: float, jobs: in
         own_seconds=time.process_time() - cpu_begun,
         peak_memory=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         jobs=jobs,
+        shares=workers.shares(),
     )

@@ -151,6 +151,8 @@ def compare_state(
             elif b"\0" in oracle.vocabulary.pieces[token]:
                 # The build reads a token's text only up to its first NUL.
                 cause = Cause.NUL
+            elif _taken_half_way(oracle, place.state, token):
+                cause = Cause.TOKEN_TERMINAL
         groups.setdefault((Kind.UNSOUND, cause, mid and cause not in ELSEWHERE), []).append(token)
     for token in missing.tolist():
         tail = place.text + oracle.vocabulary.pieces[token]
@@ -172,6 +174,19 @@ def compare_state(
         cause = Cause.PARSER if read_so else Cause.UNEXPLAINED
         deviations.append(deviation(place, Kind.EOS_MISSING, cause, inside and cause not in ELSEWHERE))
     return Comparison(tuple(deviations), allowed & right.tokens & text, build_eos)
+
+
+def _taken_half_way(oracle: Oracle, state: int, token: int) -> bool:
+    """Whether a token terminal stands behind some of the token's first bytes and takes its id.
+
+    A build that compares ids wherever it is lets the terminal take a token of which the text has begun.
+    """
+    for byte in oracle.vocabulary.pieces[token]:
+        state = oracle.automaton.step(state, bytes([byte]))
+        edges = oracle.automaton.token_edges(state)
+        if token in edges.positive or any(excluded != token for excluded, _ in edges.negated):
+            return True
+    return False
 
 
 def cause_of_missing(oracle: Oracle, place: Place, token: int, ends: Ends) -> Cause:

@@ -111,25 +111,35 @@ def _positive(name: str, different: np.ndarray, expected: set[int]) -> Control:
     )
 
 
-def null_control(client: LibllamaClient, kept: Sequence[KeptMask], asked: int) -> Control:
-    """Whether a fresh child, asked in the opposite order, gives the same masks.
+def asked_again(client: LibllamaClient, kept: Sequence[KeptMask]) -> int:
+    """How many masks of a first pass are others when asked for again in the opposite order.
 
     Args:
         client: one whose child has answered nothing yet.
         kept: masks of the first pass.
-        asked: how many states the first pass asked in all.
     """
     different = 0
     for mask in reversed(kept):
         again = np.packbits(client.mask(mask.grammar, mask.path).allowed).tobytes()
         different += again != mask.packed
-    share = len(kept) / asked if asked else 0.0
-    detail = f"{len(kept)} of {asked} states asked again of a fresh child, {different} answered differently"
+    return different
+
+
+def null_control(different: int, again: int, asked: int) -> Control:
+    """Whether fresh children give the same masks as the first pass.
+
+    Args:
+        different: masks that were others when they were asked for again.
+        again: masks that were asked for again; a tenth at least.
+        asked: how many states the first pass asked in all.
+    """
+    share = again / asked if asked else 0.0
+    detail = f"{again} of {asked} states asked again of a fresh child, {different} answered differently"
     return Control(
         name="null",
         passed=not different and share >= 0.1,
         detail=detail,
-        figures={"again": len(kept), "asked": asked, "different": different},
+        figures={"again": again, "asked": asked, "different": different},
     )
 
 

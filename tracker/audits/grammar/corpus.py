@@ -59,12 +59,10 @@ class Visit(_Entry):
 class CorpusEntry(_Entry):
     """One grammar of the corpus.
 
-    ``states`` bounds the walk; each state is compared after up to ``paths`` token paths.
-    ``read_as`` is the grammar that upstream's parser is known to make of this text; a deviation that this
-    reading explains is the parser's. ``oracle_only`` grammars are ones that upstream documents as
-    unsupported: the oracle is controlled with them, the build is not asked. ``group`` says what it is there
-    for; ``robustness`` grammars may kill the library and get a short deadline. ``text`` is filled in by
-    ``load_corpus``.
+    ``states`` bounds the walk; each state is compared after up to ``paths`` token paths. ``oracle_only``
+    grammars are ones that upstream documents as unsupported: the oracle is controlled with them, the build is
+    not asked. ``group`` says what it is there for; ``robustness`` grammars may kill the library and get a
+    short deadline. ``text`` is filled in by ``load_corpus``.
     """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
@@ -77,7 +75,6 @@ class CorpusEntry(_Entry):
     states: int = Field(default=DEFAULT_STATES, ge=1)
     paths: int = Field(default=1, ge=1)
     oracle_only: bool = False
-    read_as: str | None = None
     expected: tuple[KnownMask, ...] = ()
     visit: tuple[Visit, ...] = ()
     text: str = ""

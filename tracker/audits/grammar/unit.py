@@ -12,6 +12,7 @@ from tracker.audits.grammar.compare import Ends, Place, Reading, deviation
 from tracker.audits.grammar.controls import KeptMask
 from tracker.audits.grammar.corpus import CorpusEntry
 from tracker.audits.grammar.escape import follow
+from tracker.audits.grammar.reading import upstream_reading
 from tracker.audits.grammar.walk import Progress, Walk, death_finding, walk
 from tracker.libllama.client import GrammarRejected, LibllamaClient, WorkerDied
 from tracker.results import Cause, Deviation, GrammarResult, Kind, tally
@@ -71,12 +72,11 @@ def audit_grammar(
             _result(entry, Walk(), (), (*notes, "oracle only: upstream documents it as unsupported"))
         )
     found = Walk()
+    as_read = upstream_reading(oracle.grammar)
     reading = Reading(
         surrogates=any("is a surrogate" in note for note in notes),
         beyond=any("lies beyond U+10FFFF" in note for note in notes),
-        other=None
-        if entry.read_as is None
-        else Oracle(parse(entry.read_as), vocabulary, end_tokens=ends.ids),
+        other=None if as_read is None else Oracle(as_read, vocabulary, end_tokens=ends.ids),
     )
     try:
         for _ in walk(

@@ -27,7 +27,17 @@ DECISIVE = (
     ),
     *(
         _HERE / f"{name}.py"
-        for name in ("audit", "causes", "compare", "controls", "escape", "prediction", "unit", "walk")
+        for name in (
+            "audit",
+            "causes",
+            "compare",
+            "controls",
+            "escape",
+            "prediction",
+            "reading",
+            "unit",
+            "walk",
+        )
     ),
 )
 """The files that decide: the oracle's way to a mask, and the rules of this audit."""
@@ -45,7 +55,7 @@ def audit_version(entries: Iterable[CorpusEntry], vocabulary_sha256: str) -> str
     for entry in entries:
         if entry.group == "source-tree":
             continue
-        shape = [entry.name, entry.group, entry.sha256, entry.states, entry.oracle_only, entry.read_as]
+        shape = [entry.name, entry.group, entry.sha256, entry.states, entry.oracle_only]
         shape.append(entry.paths)
         shape += [[visit.text, visit.times] for visit in entry.visit]
         digest.update(json.dumps(shape).encode() + b"\n")

@@ -105,12 +105,14 @@ def walk(
         if result.visited % keep_every == 1 or keep_every == 1:
             result.masks.append((place.path, np.packbits(reply.allowed).tobytes()))
         begun = time.thread_time()
+        # The states behind all tokens are needed anyway, and the mask follows from them.
+        following = oracle.successors(place.state)
         oracle.mask(place.state)
         result.oracle_seconds += time.thread_time() - begun
         comparison = compare_state(oracle, place, reply.allowed, ends, reading)
         result.deviations += comparison.deviations
         yield place, comparison
-        frontier.expand(place, comparison.both)
+        frontier.expand(place, comparison.both, following)
     result.left = len(frontier)
     result.coverage = frontier.coverage()
     if deaths:
@@ -135,11 +137,18 @@ class _Frontier:
     def __init__(self, oracle: Oracle, paths: int):
         self._oracle = oracle
         self._paths = paths
-        self._seen = Counter({oracle.start: 1})
+        self._seen: Counter[int] = Counter()
+        self._full: list[int] = []
         self._heap: list[tuple[int, int, int, Place]] = []
         self._order = 0
         self._positions: set[int] = set()
+        self._saw(oracle.start)
         self._push(Place(oracle.start))
+
+    def _saw(self, state: int) -> None:
+        self._seen[state] += 1
+        if self._seen[state] == self._paths:
+            self._full.append(state)
 
     def __len__(self) -> int:
         return len(self._heap)
@@ -158,7 +167,7 @@ class _Frontier:
         state = self._oracle.walk(path)
         if state == DEAD or state in self._seen:
             return None
-        self._seen[state] += 1
+        self._saw(state)
         place = Place(state, path, output)
         heapq.heappush(self._heap, (-1, len(path), 0, place))
         return place
@@ -166,25 +175,28 @@ class _Frontier:
     def pop(self) -> Place:
         return heapq.heappop(self._heap)[-1]
 
-    def expand(self, place: Place, both: BoolMask) -> None:
+    def expand(self, place: Place, both: BoolMask, following: NDArray[np.int32]) -> None:
         """Add the states behind all tokens that both sides accept, by their shortest tokens."""
-        following = np.where(both, self._oracle.successors(place.state), DEAD)
-        order = self._oracle.vocabulary.shortest_first
-        backwards = order[both[order]][::-1]
-        token_of = np.full(len(self._oracle.automaton), -1, dtype=np.int32)
-        # Of several tokens to one state the last written stays: the shortest.
-        token_of[following[backwards]] = backwards
-        token_of[DEAD] = -1
-        for state in np.flatnonzero(token_of >= 0).tolist():
+        vocabulary = self._oracle.vocabulary
+        wanted = np.ones(len(self._oracle.automaton), dtype=np.bool_)
+        wanted[[DEAD, *self._full]] = False
+        tokens = np.flatnonzero(both & wanted[following])
+        if not len(tokens):
+            return
+        shortest = np.full(len(wanted), len(vocabulary), dtype=np.int32)
+        np.minimum.at(shortest, following[tokens], vocabulary.place_by_length[tokens])
+        for state in np.flatnonzero(shortest < len(vocabulary)).tolist():
             room = self._paths - self._seen[state]
             if room == 1:
-                self._add(place, int(token_of[state]), state)
-            elif room > 1:
-                for token in _one_of_each_length(order[following[order] == state], self._oracle)[:room]:
-                    self._add(place, token, state)
+                self._add(place, int(vocabulary.shortest_first[shortest[state]]), state)
+                continue
+            leading = tokens[following[tokens] == state]
+            by_length = leading[np.argsort(vocabulary.place_by_length[leading])]
+            for token in _one_of_each_length(by_length, self._oracle)[:room]:
+                self._add(place, token, state)
 
     def _add(self, place: Place, token: int, state: int) -> None:
-        self._seen[state] += 1
+        self._saw(state)
         self._push(place.after(self._oracle, token, state))
 
     def coverage(self) -> Coverage:
@@ -192,7 +204,7 @@ class _Frontier:
         return Coverage(positions=sum(self._oracle.network.terminal), reached=len(self._positions))
 
 
-def _one_of_each_length(tokens: NDArray[np.int32], oracle: Oracle) -> list[int]:
+def _one_of_each_length(tokens: NDArray[np.intp], oracle: Oracle) -> list[int]:
     """Of tokens sorted by length the first of each length: paths that cut the output in different places."""
     chosen: dict[int, int] = {}
     for token in tokens.tolist():

@@ -54,7 +54,7 @@ def mask(library: Library, header: dict[str, Any], payload: bytes) -> tuple[dict
         library.c.llama_sampler_free(sampler)
     if array.size != len(candidates):
         raise LibraryError(f"the grammar sampler changed the number of candidates to {array.size}")
-    if not np.array_equal(candidates["id"], np.arange(len(candidates), dtype=np.int32)):
+    if not np.array_equal(candidates["id"], library.state["ids"]):
         raise LibraryError("the grammar sampler changed the order of the candidates")
     allowed = candidates["logit"] > -np.inf
     reply = {
@@ -104,6 +104,7 @@ def _candidates(library: Library) -> np.ndarray[Any, np.dtype[np.void]]:
     if "candidates" not in library.state:
         template = np.zeros(library.n_vocab, TOKEN_DATA)
         template["id"] = np.arange(library.n_vocab)
+        library.state["ids"] = template["id"].copy()
         library.state["candidates"] = template, template.copy()
     template, candidates = library.state["candidates"]
     candidates.view(np.uint8)[:] = template.view(np.uint8)  # ten times as fast as member by member
