@@ -36,6 +36,10 @@ class GrammarError(OracleError):
         self.column = column
 
 
+class GrammarTooLarge(GrammarError):
+    """A text is a grammar, and a larger one than can be held. Says where it became too large."""
+
+
 @dataclass(frozen=True)
 class Position:
     """A place in the grammar's text; line and column count from 1, columns in characters."""

@@ -17,11 +17,21 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from oracle import utf8
-from oracle.gbnf import Characters, Choice, Grammar, GrammarError, Position, Reference, Repeat, Token
+from oracle.gbnf import (
+    Characters,
+    Choice,
+    Grammar,
+    GrammarError,
+    GrammarTooLarge,
+    Position,
+    Reference,
+    Repeat,
+    Token,
+)
 from oracle.gbnf import Sequence as SequenceNode
 
-MAX_NODES = 2_000_000
-"""Bound on the network's size; a grammar that needs more (a repetition in the millions) is refused."""
+MAX_NODES = 400_000
+"""Bound on the network's size; a grammar that needs more (a repetition of a million) is refused."""
 
 ByteSequence = tuple[utf8.ByteRange, ...]
 
@@ -81,7 +91,8 @@ def lower(
         tokens: size of the vocabulary, to check ``<[id]>``.
 
     Raises:
-        GrammarError: a token terminal names no token, or the network would be larger than ``MAX_NODES``.
+        GrammarError: a token terminal names no token.
+        GrammarTooLarge: the network would be larger than ``MAX_NODES``.
     """
     return _Lowering(grammar, token_ids, tokens).run()
 
@@ -102,6 +113,10 @@ class _Lowering:
     def run(self) -> Network:
         network = self.network
         network.root = self.rule_of[self.grammar.root]
+        # Terminals first, in the order of the text, so that the first wrong one is the one that is told.
+        for node in self.grammar.nodes:
+            if isinstance(node, Token):
+                self.token_id(node)
         for name, rule in self.grammar.rules.items():
             number = self.rule_of[name]
             self.todo.append((rule.body, network.starts[number], network.exits[number]))
@@ -147,7 +162,11 @@ class _Lowering:
         item = node.item
         copies = max(node.minimum, 1 if node.maximum is None else node.maximum)
         if network.size + copies > MAX_NODES:
-            self.refuse(f"a repetition of {copies} is larger than the oracle can hold", node.position)
+            raise GrammarTooLarge(
+                f"a repetition of {copies:,} is larger than the oracle can hold ({MAX_NODES:,} places)",
+                node.position.line,
+                node.position.column,
+            )
         shared = copies > 1 and not isinstance(self.grammar.nodes[item], Characters | Token | Reference)
         here = source
         if node.maximum is None:

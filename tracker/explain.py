@@ -61,7 +61,8 @@ def explain_grammar(document: GrammarDocument) -> str:
     first = next((d for d in grammar.deviations if d.tokens), None)
     if first is not None:
         lines += ["", *_first_place(first, build)]
-    lines += ["", f"Compared: {_covered(grammar)}."]
+    if grammar.states:
+        lines += ["", f"Compared: {_covered(grammar)}."]
     return "\n".join(lines)
 
 

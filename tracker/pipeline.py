@@ -55,20 +55,19 @@ class Selection:
     paths: int = 1
     vocabulary: str = VOCABULARY_NAME
 
+    def __post_init__(self) -> None:
+        """Raises UsageError for a vocabulary that there is not."""
+        if self.vocabulary not in (VOCABULARY_NAME, SYNTHETIC_NAME):
+            raise UsageError(f"vocabulary '{self.vocabulary}': give {VOCABULARY_NAME} or {SYNTHETIC_NAME}")
+
 
 def load_vocabulary(cache: Cache, trees: Sequence[Path] = (), name: str = VOCABULARY_NAME) -> VocabularyFile:
-    """A vocabulary by name, made on first use: Qwen2.5, or the synthetic one made for audits.
-
-    Raises:
-        UsageError: there is none of that name.
-    """
-    if name == VOCABULARY_NAME:
-        path = qwen25_vocabulary(cache, trees)
-    elif name == SYNTHETIC_NAME:
+    """A vocabulary by name, made on first use: Qwen2.5, or the synthetic one made for audits."""
+    if name == SYNTHETIC_NAME:
         path = cache.folder("vocabularies") / f"{SYNTHETIC_NAME}.gguf"
         write_synthetic_vocabulary(path)
     else:
-        raise UsageError(f"vocabulary '{name}': give {VOCABULARY_NAME} or {SYNTHETIC_NAME}")
+        path = qwen25_vocabulary(cache, trees)
     return _vocabulary_file(name, path, hashlib.sha256(path.read_bytes()).hexdigest())
 
 
@@ -102,8 +101,18 @@ def select_grammars(selection: Selection, tree: Path | None) -> tuple[CorpusEntr
     return tuple(entries)
 
 
-def prepare_build(text: str, cache: Cache, *, jobs: int, retry_failed: bool, tell: Tell) -> Build:
+def prepare_build(
+    text: str,
+    cache: Cache,
+    *,
+    jobs: int,
+    retry_failed: bool,
+    tell: Tell,
+    selection: Selection | None = None,
+) -> Build:
     """Fetch and build one release; ``installed`` is the library of this environment, which is built already.
+
+    A ``selection`` that fits no grammar is refused before anything is built.
 
     Raises:
         UsageError, ReleaseError, BuildError: with one line each.
@@ -114,7 +123,10 @@ def prepare_build(text: str, cache: Cache, *, jobs: int, retry_failed: bool, tel
     if len(releases) != 1:
         raise UsageError(f"{text}: names {len(releases)} releases: give exactly one here")
     tell(f"{releases[0]}: fetching")
-    return make_build(fetch(releases[0], cache), cache, jobs=jobs, retry_failed=retry_failed, tell=tell)
+    source = fetch(releases[0], cache)
+    if selection is not None:
+        select_grammars(selection, source.tree)
+    return make_build(source, cache, jobs=jobs, retry_failed=retry_failed, tell=tell)
 
 
 def make_build(source: Source, cache: Cache, *, jobs: int, retry_failed: bool, tell: Tell) -> Build:

@@ -55,6 +55,8 @@ PR_SET_PDEATHSIG): nobody else would end a compilation that nobody waits for."""
 
 LOG = "build.log"
 _LOG_TAIL = 8000
+_TELL_SECONDS = 20.0
+_NINJA_STEP = re.compile(r"^\[(\d+)/(\d+)\]", re.MULTILINE)
 _ERROR_LINE = re.compile(r"\berror:|CMake Error|ninja: error")
 _MACHINE_TO_BLAME = re.compile(
     r"No space left on device|Killed signal|virtual memory exhausted|Cannot allocate"
@@ -137,7 +139,9 @@ class Recipe:
                 start_new_session=True,
             )
             try:
-                status = process.wait()
+                while (status := _waited(process)) is None:
+                    if how_far := _how_far(log):
+                        self.tell(how_far)
             except BaseException:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
@@ -151,6 +155,22 @@ class Recipe:
                 text[-_LOG_TAIL:],
                 passing=status < 0 or _MACHINE_TO_BLAME.search(text) is not None,
             )
+
+
+def _waited(process: subprocess.Popen[bytes]) -> int | None:
+    """The exit status, or None when the process still runs after a while."""
+    try:
+        return process.wait(_TELL_SECONDS)
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def _how_far(log: Path) -> str:
+    """Ninja's count of steps in the last lines of a log, in words; empty before the first."""
+    with open(log, "rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - _LOG_TAIL))
+        steps = _NINJA_STEP.findall(file.read().decode("utf-8", "replace"))
+    return f"compiled {steps[-1][0]} of {steps[-1][1]} files" if steps else ""
 
 
 def _needs_processor_backend(tree: Path) -> bool:

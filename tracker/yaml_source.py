@@ -45,7 +45,9 @@ class YamlSource:
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             raise YamlProblem(mark.line + 1 if mark else 1, f"not YAML: {error.problem}") from None
-        except (yaml.YAMLError, RecursionError) as error:
+        except RecursionError:
+            raise YamlProblem(1, "not YAML: nested too deeply") from None
+        except yaml.YAMLError as error:
             raise YamlProblem(1, f"not YAML: {error}") from None
         if root is None:
             raise YamlProblem(1, "is empty")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from oracle.automaton import DEAD, Automaton
-from oracle.gbnf import GrammarError, parse
+from oracle.gbnf import GrammarError, GrammarTooLarge, parse
 from oracle.lowering import Network, lower
 
 
@@ -50,7 +50,7 @@ def test_repetitions_of_two_thousand_have_exact_bounds():
 
 
 def test_a_repetition_beyond_any_memory_is_refused_with_its_place():
-    with pytest.raises(GrammarError, match="larger than the oracle can hold") as raised:
+    with pytest.raises(GrammarTooLarge, match="larger than the oracle can hold") as raised:
         network('root ::= "x" "a"{900000000}')
     assert (raised.value.line, raised.value.column) == (1, 17)
 

@@ -181,6 +181,15 @@ def test_a_text_that_is_no_grammar_and_is_accepted_is_a_finding() -> None:
     assert "reversed range" in found.detail
 
 
+def test_a_grammar_larger_than_the_oracle_has_no_verdict_and_is_not_put_to_the_build() -> None:
+    client = FakeClient(overlong)
+    huge = entry('root ::= "a"{900000000}')
+    unit = audit_grammar(huge, client, VOCABULARY, ends(), keep_every=1)  # type: ignore[arg-type]
+    assert (unit.result.status, unit.result.deviations) == ("untestable", ())
+    assert "line 1, column 13" in str(unit.result.reason)
+    assert client.asked == []
+
+
 def test_an_oracle_only_grammar_is_never_put_to_the_build() -> None:
     client = FakeClient(overlong)
     unit = audit_grammar(

@@ -11,7 +11,7 @@ from repositories import Repository
 
 from tracker.cache import Cache
 from tracker.errors import UsageError
-from tracker.releases import ChannelName, Release, ReleaseError, ResolvedRelease
+from tracker.releases import ChannelName, Release, ResolvedRelease
 from tracker.releases.local import LocalChannel
 
 
@@ -63,7 +63,7 @@ def test_the_commit_is_that_of_the_checkout(repository: Repository) -> None:
 
 
 def test_a_folder_without_llama_cpp_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ReleaseError, match=r"no llama\.cpp"):
+    with pytest.raises(UsageError, match=r"no llama\.cpp"):
         LocalChannel(Cache(tmp_path)).fetch(Release(ChannelName.PATH, str(tmp_path)))
 
 

@@ -221,7 +221,7 @@ def test_every_link_and_picture_leads_to_a_file_that_is_there(tmp_path: Path) ->
 
 def test_there_are_pages_without_any_result(tmp_path: Path) -> None:
     pages = _render(tmp_path, [])
-    assert "Untestable: no build could be tested." in _text(pages["README.md"])
+    assert "Not audited: no build has a result of the grammar audit." in _text(pages["README.md"])
     assert "watches/partial.md" in pages
 
 

@@ -6,9 +6,11 @@ errors into one line and an exit code.
 
 from __future__ import annotations
 
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from types import FrameType
 from typing import Annotated
 
 import typer
@@ -71,7 +73,14 @@ def _options(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code."""
+    signal.signal(signal.SIGTERM, _terminated)
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def _terminated(number: int, frame: FrameType | None) -> None:
+    """Stop as after Ctrl-C, so that nothing is left running or half-written."""
+    OUTPUT.problem(f"llama-tracker: {INTERRUPTED_TEXT}")
+    raise SystemExit(128 + number)
 
 
 def run(arguments: Sequence[str]) -> int:

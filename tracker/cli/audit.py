@@ -23,7 +23,6 @@ from tracker.pipeline import (
     Selection,
     audit_grammars,
     prepare_build,
-    select_grammars,
 )
 from tracker.render.reports import render_all
 from tracker.results import AuditName
@@ -61,15 +60,17 @@ def audit(
     Example: llama-tracker audit llama-cpp-python==0.3.36 --grammar 'json-*' --json result.json
     """
     check_json_target(json_to)
-    select_grammars(Selection(folder=corpus), None)
+    selection = Selection(tuple(grammar or ()), states, corpus, paths, vocabulary)
     cache = Cache.default()
-    build = prepare_build(release, cache, jobs=jobs, retry_failed=retry_failed, tell=OUTPUT.say)
+    build = prepare_build(
+        release, cache, jobs=jobs, retry_failed=retry_failed, tell=OUTPUT.say, selection=selection
+    )
     OUTPUT.say(f"{build.id}: auditing")
     with state_progress() as progress:
         document, facts = audit_grammars(
             build,
             cache,
-            Selection(tuple(grammar or ()), states, corpus, paths, vocabulary),
+            selection,
             jobs=jobs,
             progress=progress,
         )

@@ -81,6 +81,9 @@ def check(
         OUTPUT.problem(f"llama-tracker: {build.id}: no verdict: {document.reason}")
         return ExitCode.INCOMPLETE
     result = document.grammars[0]
+    if result.status == "untestable":
+        OUTPUT.problem(f"llama-tracker: {file}: no verdict: {result.reason}")
+        return ExitCode.INCOMPLETE
     if not result.states and not result.deviations:
         raise UsageError(f"{file}: {result.notes[0]}; {build.id} refuses it as well")
     if json_to:

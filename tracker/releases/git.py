@@ -232,7 +232,8 @@ def _run(*arguments: str, given: bytes | None = None) -> str:
     if result.returncode != 0:
         lines = result.stderr.decode("utf-8", "replace").strip().splitlines() or ["no reason given"]
         command = next((a for a in arguments if not a.startswith("-") and "/" not in a), "git")
-        raise ReleaseError(f"git {command} failed: {lines[-1][:300]}; check the URL and the network")
+        reason = next((line for line in lines if line.startswith("fatal: ")), lines[-1])
+        raise ReleaseError(f"git {command} failed: {reason[:300]}; check the URL and the network")
     return result.stdout.decode("utf-8", "surrogateescape")
 
 

@@ -17,7 +17,6 @@ from tracker.releases import (
     ChannelName,
     DateKind,
     Release,
-    ReleaseError,
     ResolvedRelease,
     Source,
 )
@@ -41,9 +40,7 @@ class LocalChannel:
         """See ``Channel``."""
         tree = Path(self.pin(release).version)
         if not (tree / "CMakeLists.txt").is_file() or not (tree / "include" / "llama.h").is_file():
-            raise ReleaseError(
-                f"path:{release.version}: no llama.cpp there (CMakeLists.txt, include/llama.h)"
-            )
+            raise UsageError(f"path:{release.version}: no llama.cpp there (CMakeLists.txt, include/llama.h)")
         digest = content_sha256(tree)
         git = tree / ".git"
         commit = head_commit(git) if git.is_dir() else ""

@@ -150,6 +150,8 @@ def _integrity(script: str) -> str:
 def _card(history: WatchHistory, scale: Scale) -> VerdictCard:
     watch, newest = history.watch, history.newest
     headline, word = "No build could be tested.", "untestable"
+    if not history.points:
+        headline = f"No build has a result of the {watch.audit} audit."
     if newest is not None:
         word = verdict_word(newest.verdict)
         noun = "grammar" if watch.audit == "grammar" else "subject"

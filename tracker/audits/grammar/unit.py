@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from oracle.gbnf import GrammarError, parse
+from oracle.gbnf import GrammarError, GrammarTooLarge, parse
 from oracle.mask import Oracle
 from oracle.vocabulary import Vocabulary
 from tracker.audits.grammar.causes import cause_of_unsound_end
@@ -63,6 +63,9 @@ def audit_grammar(
     """
     try:
         oracle = Oracle(parse(entry.text), vocabulary, end_tokens=ends.ids)
+    except GrammarTooLarge as error:
+        result = _result(entry, Walk(), (), ())
+        return UnitResult(result.model_copy(update={"status": "untestable", "reason": str(error)}))
     except GrammarError as error:
         accepted = _accepted_findings(entry, client, str(error))
         return _finish(entry, Walk(exhaustive=True), accepted, (f"no grammar: {error}",))
