@@ -7,6 +7,7 @@ integers, along bytes or tokens that the oracle calls viable, with a last byte s
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
@@ -21,6 +22,9 @@ from tracker.audits.engines.tally import Opinion, Tally
 
 HIDDEN_BYTES = "a token terminal hides that the same token also matches by its bytes"
 """The documented fault of llguidance; smallest case ``root ::= "ab" | <[97]>`` after token 97 (``a``)."""
+
+Explanation = Callable[[list[int], NDArray[np.bool_], bool], str | None]
+"""Names the fault that predicts exactly these allowed tokens and this end after a token path, if one does."""
 
 
 class PrefixOpinion(Protocol):
@@ -113,28 +117,36 @@ def draw_token(allowed: NDArray[np.bool_], source: Source) -> int | None:
 
 
 def compare_masks(
-    tally: Tally, text: str, oracle: Oracle, other: MaskOpinion, source: Source, walks: int, longest: int
+    tally: Tally,
+    text: str,
+    oracle: Oracle,
+    other: MaskOpinion,
+    source: Source,
+    walks: int,
+    longest: int,
+    explain: Explanation | None = None,
 ) -> None:
-    """Compare whole masks along random token paths; a state is compared once for each of its paths."""
+    """Compare whole masks along random token paths; a state is compared once for each of its paths.
+
+    A mismatch counts as explained where ``explain`` names a fault of the other party that predicts the mask.
+    """
     tally.grammars += 1
     seen: set[tuple[int, ...]] = set()
     for _ in range(walks):
         path: list[int] = []
         for _ in range(longest):
-            state = oracle.walk(path)
-            mask = oracle.mask(state)
+            mask = oracle.mask(oracle.walk(path))
             allowed, end = other.after(path).mask()
             if tuple(path) not in seen:
                 seen.add(tuple(path))
                 tally.pairs += 1
                 tally.decisions += len(allowed) + 1
                 if not agree(oracle, mask, allowed, end):
-                    hidden = hidden_state(oracle, path)
-                    if hidden != state and agree(oracle, oracle.mask(hidden), allowed, end):
-                        tally.explained[HIDDEN_BYTES] += 1
-                    else:
+                    why = explain(path, allowed, end) if explain else None
+                    if why is None:
                         tally.mismatches.append(_described(oracle, text, path, mask, allowed, end))
-                    break
+                        break
+                    tally.explained[why] += 1
             token = draw_token(mask.tokens & allowed, source)
             if token is None:
                 break
@@ -153,14 +165,14 @@ def agree(oracle: Oracle, mask: Mask, allowed: NDArray[np.bool_], end: bool) -> 
     return mask.eos == end and int(different.sum()) == int(missing_ends.sum())
 
 
-def hidden_state(oracle: Oracle, path: list[int]) -> int:
-    """The state after a path if a token that a terminal takes did not also match by its bytes."""
+def llguidance_fault(oracle: Oracle, path: list[int], allowed: NDArray[np.bool_], end: bool) -> str | None:
+    """``HIDDEN_BYTES`` if the mask is that of a token which a terminal takes and whose bytes do not match."""
     automaton = oracle.automaton
     state = oracle.start
     for token in path:
         as_terminal = automaton.step_token(state, token, b"", is_end=token in oracle.end_tokens)
         state = as_terminal if as_terminal != DEAD else oracle.step(state, token)
-    return state
+    return HIDDEN_BYTES if agree(oracle, oracle.mask(state), allowed, end) else None
 
 
 def _described(

@@ -131,13 +131,13 @@ def _rules(
     grammar: Grammar, characters: Callable[[Characters], str], token: Callable[[Token], str]
 ) -> list[str]:
     """One rule a node that can be finished, and one a rule of the grammar."""
-    finishable, named = _finishable(grammar)
+    nodes, named = finishable(grammar)
     if grammar.root not in named:
         raise NoLanguage
     names = {name: f"g{number}" for number, name in enumerate(grammar.rules)}
     rules = [f"start: {names[grammar.root]}"]
     rules += [f"{names[name]}: n{rule.body}" for name, rule in grammar.rules.items() if name in named]
-    for number in sorted(finishable):
+    for number in sorted(nodes):
         node = grammar.nodes[number]
         match node:
             case Characters():
@@ -149,9 +149,9 @@ def _rules(
             case Sequence(items):
                 body = " ".join(f"n{item}" for item in items)
             case Choice(options):
-                body = " | ".join(f"n{option}" for option in options if option in finishable)
+                body = " | ".join(f"n{option}" for option in options if option in nodes)
             case Repeat(item, least, most):
-                rules += _repetition(number, item, least, most, item in finishable)
+                rules += _repetition(number, item, least, most, item in nodes)
                 continue
         rules.append(f"n{number}: {body}")
     return rules
@@ -172,7 +172,7 @@ def _repetition(number: int, item: int, least: int, most: int | None, possible: 
     return [f"n{number}: {' '.join([once] * least)} {more}", *rules]
 
 
-def _finishable(grammar: Grammar) -> tuple[set[int], set[str]]:
+def finishable(grammar: Grammar) -> tuple[set[int], set[str]]:
     """Nodes and rules that derive at least one string: asked again until nothing is added."""
     nodes: set[int] = set()
     rules: set[str] = set()

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from oracle.gbnf import Grammar
 from oracle.vocabulary import Vocabulary
 from tracker.audits.engines.lark_text import for_llguidance
+from tracker.audits.engines.tally import EngineGaveUp
 
 PATIENT = 50_000_000
 QUICK = 500_000
@@ -22,10 +23,6 @@ QUICK = 500_000
 
 Terminals of single characters make many items, so that JSON over a whole vocabulary needs millions.
 """
-
-
-class EngineGaveUp(Exception):
-    """The engine refused a grammar or hit a limit of its own; says what it said, in one line."""
 
 
 class _Tokens:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
 
 from oracle.automaton import DEAD, Automaton
 from oracle.gbnf import Grammar, GrammarError, parse
@@ -13,14 +15,18 @@ from oracle.mask import Oracle
 from oracle.vocabulary import Vocabulary
 from tracker.audits.engines.brute import BruteForce
 from tracker.audits.engines.comparisons import (
+    Explanation,
+    MaskOpinion,
     compare_masks,
     compare_prefixes,
     compare_with_textbook,
+    llguidance_fault,
 )
 from tracker.audits.engines.drawing import Seeded, Shape, draw_rules
 from tracker.audits.engines.expressions import Rules
 from tracker.audits.engines.lark_text import NoLanguage
-from tracker.audits.engines.tally import Tally
+from tracker.audits.engines.tally import EngineGaveUp, Tally
+from tracker.audits.engines.xgrammar_engine import missing as xgrammar_missing
 from tracker.results import Control
 
 Tell = Callable[[str], None]
@@ -42,13 +48,26 @@ class Budget:
     textbook: int
     llguidance: int
     lark: int
+    xgrammar: int
     walks: int
     whole: int
     required_pairs: int
     required_whole: int
 
 
-FULL = Budget(3_000, 1_500, 3_000, 120, 8, 24, 100_000, 500)
+FULL = Budget(3_000, 1_500, 3_000, 120, 800, 8, 24, 100_000, 500)
+
+
+class Started(NamedTuple):
+    """Another engine at the start of a grammar, and how its faults are told."""
+
+    matcher: MaskOpinion
+    explain: Explanation
+    own_text: bool = False
+
+
+Start = Callable[[str, Oracle], Started]
+"""Begins a grammar, of which the text and our reading are given; may raise NoLanguage or EngineGaveUp."""
 
 
 def run_cross_oracles(
@@ -81,6 +100,15 @@ def run_cross_oracles(
     if "lark" in present:
         tell("oracle next to lark's Earley parser")
         parties.append((lark_drawn(budget), 1))
+    without_xgrammar = xgrammar_missing()
+    if without_xgrammar is None:
+        tell("oracle next to xgrammar, drawn grammars")
+        parties.append((xgrammar_drawn(budget, synthetic), 1))
+        if whole is not None:
+            tell("oracle next to xgrammar, whole vocabulary")
+            parties.append((xgrammar_named(budget, whole, named), budget.required_whole))
+    else:
+        tell(f"left out: {without_xgrammar}")
     total = Tally("all parties together")
     for tally, _ in parties:
         total.pairs += tally.pairs
@@ -88,6 +116,7 @@ def run_cross_oracles(
         total.grammars += tally.grammars
         total.explained += tally.explained
         total.gave_up += tally.gave_up
+        total.own_text += tally.own_text
         total.mismatches += tally.mismatches
     controls = [tally.control(required) for tally, required in parties]
     missing = [_missing(name) for name in ("llguidance", "lark") if name not in present]
@@ -118,52 +147,108 @@ def textbook(budget: Budget, vocabulary: Vocabulary) -> Tally:
 
 def llguidance_drawn(budget: Budget, vocabulary: Vocabulary) -> Tally:
     """Any grammars, token terminals too, against llguidance, whole masks of a small vocabulary."""
-    from tracker.audits.engines.llguidance_engine import EngineGaveUp, Llguidance
-
     tally = Tally("llguidance, synthetic vocabulary")
-    engine = Llguidance(vocabulary)
+    start = _llguidance(vocabulary, patient=False)
     for seed in range(budget.llguidance):
         source, rules, grammar = _drawn(2_000_000 + seed, vocabulary)
-        oracle = Oracle(grammar, vocabulary)
-        try:
-            matcher = engine.start(grammar)
-            compare_masks(tally, rules.gbnf(), oracle, matcher, source, budget.walks, 6)
-        except NoLanguage:
-            _no_language(tally, rules.gbnf(), oracle)
-        except EngineGaveUp as reason:
-            tally.gave_up[str(reason)] += 1
+        _masks(tally, rules.gbnf(), rules.gbnf(), Oracle(grammar, vocabulary), start, source, budget.walks, 6)
     return tally
 
 
 def llguidance_named(budget: Budget, vocabulary: Vocabulary, named: Sequence[tuple[str, str]]) -> Tally:
     """The corpus against llguidance over the audit's whole vocabulary."""
-    from tracker.audits.engines.llguidance_engine import PATIENT, EngineGaveUp, Llguidance
-
     tally = Tally("llguidance, whole vocabulary")
-    engine = Llguidance(vocabulary, PATIENT)
+    _named(tally, budget, vocabulary, named, _llguidance(vocabulary, patient=True))
+    return tally
+
+
+def _llguidance(vocabulary: Vocabulary, patient: bool) -> Start:
+    from tracker.audits.engines.llguidance_engine import PATIENT, QUICK, Llguidance
+
+    engine = Llguidance(vocabulary, PATIENT if patient else QUICK)
+    return lambda text, oracle: Started(engine.start(oracle.grammar), partial(llguidance_fault, oracle))
+
+
+def xgrammar_drawn(budget: Budget, vocabulary: Vocabulary) -> Tally:
+    """Grammars without token terminals, every other without recursion, against xgrammar.
+
+    Without recursion, xgrammar reads most grammars from their own text. Token terminals are left to named
+    grammars: xgrammar loses ways of which it takes a token both as a whole and by its bytes.
+    """
+    tally = Tally("xgrammar, synthetic vocabulary")
+    start = _xgrammar(vocabulary)
+    for seed in range(budget.xgrammar):
+        source = Seeded(5_000_000 + seed)
+        rules = draw_rules(source, Shape(recursive=seed % 2 == 1))
+        text = rules.gbnf()
+        _masks(tally, text, text, Oracle(parse(text), vocabulary), start, source, budget.walks, 6)
+    return tally
+
+
+def xgrammar_named(budget: Budget, vocabulary: Vocabulary, named: Sequence[tuple[str, str]]) -> Tally:
+    """The corpus against xgrammar over the audit's whole vocabulary."""
+    tally = Tally("xgrammar, whole vocabulary")
+    _named(tally, budget, vocabulary, named, _xgrammar(vocabulary))
+    return tally
+
+
+def _xgrammar(vocabulary: Vocabulary) -> Start:
+    from tracker.audits.engines.xgrammar_engine import Xgrammar
+    from tracker.audits.engines.xgrammar_faults import XgrammarFaults
+
+    engine = Xgrammar(vocabulary)
+
+    def start(text: str, oracle: Oracle) -> Started:
+        matcher = engine.start(text, oracle.grammar)
+        return Started(matcher, XgrammarFaults(oracle, matcher), matcher.as_written)
+
+    return start
+
+
+def _masks(
+    tally: Tally,
+    name: str,
+    text: str,
+    oracle: Oracle,
+    start: Start,
+    source: Seeded,
+    walks: int,
+    longest: int,
+    enough: int | None = None,
+) -> None:
+    """Compare masks of one grammar along walks, until there are enough pairs of it."""
+    before = tally.pairs
+    try:
+        matcher, explain, own_text = start(text, oracle)
+        if enough is None:
+            compare_masks(tally, name, oracle, matcher, source, walks, longest, explain)
+        else:
+            for _ in range(walks):
+                compare_masks(tally, name, oracle, matcher, source, 1, longest, explain)
+                tally.grammars -= 1
+                if tally.pairs - before >= enough:
+                    break
+            tally.grammars += 1
+        tally.own_text += own_text
+    except NoLanguage:
+        _no_language(tally, name, oracle)
+    except EngineGaveUp as reason:
+        tally.gave_up[f"{name}: {reason}" if enough else str(reason)] += 1
+
+
+def _named(
+    tally: Tally, budget: Budget, vocabulary: Vocabulary, named: Sequence[tuple[str, str]], start: Start
+) -> None:
+    """Compare masks of the named grammars over the audit's whole vocabulary."""
     for number, (name, text) in enumerate(named):
         if len(text) > MAX_TEXT:
             continue
         try:
-            grammar = parse(text)
+            oracle = Oracle(text, vocabulary, remember=64)
         except GrammarError:
             continue
-        oracle = Oracle(grammar, vocabulary, remember=64)
-        before = tally.pairs
-        try:
-            matcher = engine.start(grammar)
-            source = Seeded(3_000_000 + number)
-            for _ in range(budget.whole):
-                compare_masks(tally, name, oracle, matcher, source, 1, 12)
-                tally.grammars -= 1
-                if tally.pairs - before >= budget.whole:
-                    break
-            tally.grammars += 1
-        except NoLanguage:
-            _no_language(tally, name, oracle)
-        except EngineGaveUp as reason:
-            tally.gave_up[f"{name}: {reason}"] += 1
-    return tally
+        source = Seeded(3_000_000 + number)
+        _masks(tally, name, text, oracle, start, source, budget.whole, 12, enough=budget.whole)
 
 
 def lark_drawn(budget: Budget) -> Tally:
