@@ -33,13 +33,14 @@ def main() -> None:
     paths = sorted((build.tree / "grammars").glob("*.gbnf"))
     with LibllamaClient(build, file.path, LIMITS) as client:
         rows = {path.name: list(masks.at_states(path, client, vocabulary, others)) for path in paths}
-        ready = {path.name: masks.compiled(path, client, vocabulary) for path in paths}
+        ready = {path.name: masks.compiled(path, client, vocabulary, others.xgrammar) for path in paths}
     OUT.print(masks.masks_table(build.id, rows))
     OUT.print(masks.compile_table(ready))
     setup = Table("step", "ms", title="setting a vocabulary up")
     setup.add_row("reading the file", f"{cpu_seconds(lambda: read_vocabulary(file.path)) * 1e3:.0f}")
     setup.add_row("trie", f"{cpu_seconds(lambda: Trie(vocabulary.pieces)) * 1e3:.0f}")
-    setup.add_row("llguidance, twice", f"{cpu_seconds(lambda: masks.engines(vocabulary)) * 1e3:.0f}")
+    setup.add_row("llguidance, twice", f"{cpu_seconds(lambda: masks.llguidance(vocabulary)) * 1e3:.0f}")
+    setup.add_row("xgrammar", f"{cpu_seconds(lambda: masks.xgrammar(vocabulary)) * 1e3:.0f}")
     OUT.print(setup)
     OUT.print(growth.with_vocabulary(vocabulary))
     OUT.print(growth.with_grammar())

@@ -74,22 +74,25 @@ class Xgrammar:
     def start(self, text: str, grammar: Grammar) -> Matcher:
         """A matcher at the start of a grammar, given as text and as what the oracle's parser made of it.
 
-        xgrammar reads the text itself where its notation has all that stands there, else a text printed from
-        the tree; ``Matcher.as_written`` says which.
-
         Raises:
             NoLanguage: the grammar has no string.
             EngineGaveUp: xgrammar refuses the text.
         """
+        spelled, as_written = self.spelled(text, grammar)
+        return Matcher(self, self.compile(spelled), as_written)
+
+    def spelled(self, text: str, grammar: Grammar) -> tuple[str, bool]:
+        """A grammar in xgrammar's notation, and whether that is its own text (else printed from the tree).
+
+        Raises:
+            NoLanguage: the grammar has no string.
+        """
         if grammar.root not in finishable(grammar)[1]:
             raise NoLanguage
-        as_written = reads_alike(text, grammar)
-        if as_written:
-            text = respelled(text)
-        else:
-            ordinary = sorted(set(range(self.end)) - self.vocabulary.end_tokens)
-            text = for_xgrammar(grammar, self.vocabulary.ids_by_text, ordinary)
-        return Matcher(self, self.compile(text), as_written)
+        if reads_alike(text, grammar):
+            return respelled(text), True
+        ordinary = sorted(set(range(self.end)) - self.vocabulary.end_tokens)
+        return for_xgrammar(grammar, self.vocabulary.ids_by_text, ordinary), False
 
     def compile(self, text: str) -> Any:
         """A matcher of the library for a text in xgrammar's notation.
