@@ -14,7 +14,7 @@ help:
 	@echo 'make test-extended    tests that need other builds, or long'
 	@echo 'make test-browser     the page reports/index.html in a headless browser'
 	@echo 'make lint types       ruff; mypy'
-	@echo 'make bench            speed, as ratios measured side by side'
+	@echo 'make bench            speed, as ratios measured side by side; what walks see'
 	@echo 'make fuzz             20,000 mutants through our GGUF reader, then coverage-guided ones'
 	@echo 'make sanitize         the same files through ggml-base with sanitizers (RELEASE=...)'
 	@echo 'make clean            remove .venv and caches of tools; builds stay in LLAMA_TRACKER_CACHE'
@@ -52,6 +52,8 @@ types: setup
 
 bench: setup
 	$(BIN)/python -m bench
+	$(BIN)/python -m bench.shares
+	$(BIN)/python -m bench.coverage
 
 fuzz: setup
 	$(BIN)/llama-tracker gguf --fuzz full
