@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from oracle import gbnf
 from oracle.gbnf import parse
 from oracle.mask import Oracle
 from oracle.vocabulary import read_vocabulary
@@ -96,6 +97,15 @@ def test_a_character_that_is_missing_is_noticed(engine):
         compare_masks(tally, text, oracle, matcher, Seeded(1), 20, 4, XgrammarFaults(oracle, matcher))
         assert (not tally.mismatches) is agree and tally.pairs > 4
     assert "only here" in tally.mismatches[0]
+
+
+@needed
+def test_a_fault_of_our_parser_is_noticed_since_it_reads_the_text_itself(monkeypatch):
+    named = [(entry.name, entry.text) for entry in load_corpus()]
+    right = xgrammar_named(BUDGET, VOCABULARY, named)
+    assert not right.mismatches and right.own_text >= 20
+    monkeypatch.setitem(gbnf._REPETITIONS, "*", (1, None))
+    assert any("json-ascii" in line for line in xgrammar_named(BUDGET, VOCABULARY, named).mismatches)
 
 
 @needed

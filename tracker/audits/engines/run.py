@@ -55,7 +55,7 @@ class Budget:
     required_whole: int
 
 
-FULL = Budget(3_000, 1_500, 3_000, 120, 800, 8, 24, 100_000, 500)
+FULL = Budget(3_000, 1_500, 3_000, 120, 1_500, 8, 24, 100_000, 500)
 
 
 class Started(NamedTuple):
