@@ -4,6 +4,8 @@ VENV    := .venv
 BIN     := $(VENV)/bin
 STAMP   := $(VENV)/.installed
 RELEASE ?= llama-cpp-python==latest
+# Optional, and without what it depends on: that is torch, of which only its own Python package makes use.
+XGRAMMAR := xgrammar==0.2.9 apache-tvm-ffi==0.1.15.post2
 
 .PHONY: help setup audit run test test-extended test-browser lint types bench fuzz sanitize clean
 
@@ -25,6 +27,8 @@ $(STAMP): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "llama-tracker needs Python 3.11 or newer; this one is " + sys.version.split()[0])'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps $(XGRAMMAR) || \
+	  echo 'xgrammar cannot be had here: the comparison with it is left out'
 	touch $(STAMP)
 
 audit: setup

@@ -40,7 +40,7 @@ def control(
 
     Every state is asked again of a fresh child in the opposite order, and then the whole audit is made once
     more with another number of workers: the two results must be the same bytes. With --full the oracle is
-    also held against brute force, the textbook recognizer, llguidance and lark.
+    also held against brute force, the textbook recognizer, llguidance, lark and, where installed, xgrammar.
 
     Example: llama-tracker control llama-cpp-python==0.3.36
     """
