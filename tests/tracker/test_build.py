@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import multiprocessing
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from tracker import toolchain
+from tracker import recipe, toolchain
 from tracker.build import Build, BuildError, BuildOptions, build_key, build_release, find_build
 from tracker.cache import Cache
 from tracker.releases import ChannelName, Release, Source
@@ -87,6 +88,17 @@ def test_a_build_loads_wherever_its_folder_is(project: Project, own_cache: Cache
     moved = build.folder.rename(tmp_path / "elsewhere")
     assert ctypes.CDLL(str(moved / "lib" / build.library.name)).llama_vocab_n_tokens(None) == 42
     assert "llama_vocab_n_tokens" in (moved / "declarations.h").read_text()
+
+
+def test_a_long_step_says_how_far_it_is(
+    project: Project, own_cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recipe, "_TELL_SECONDS", 0.002)
+    told: list[str] = []
+    build_release(project.source(own_cache), cache=own_cache, progress=told.append)
+    assert told[0] == "configuring"
+    # Two objects and two libraries.
+    assert any(re.fullmatch(r"compiled [1-4] of 4 files", line) for line in told)
 
 
 def test_the_second_time_nothing_is_built(project: Project, own_cache: Cache) -> None:

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,7 @@ COMMANDS = (
     ("compare",), ("report",), ("notify",), ("plan",), ("merge",),
     ("builds", "list"), ("builds", "fetch"), ("builds", "build"), ("builds", "prune"),
 )  # fmt: skip
+ROOT = Path(__file__).parents[2]
 RELEASE = "llama-cpp-python==0.3.36"
 MINIMAL = 'root ::= ("\\u4e16" | "\\U0001F600")\n'
 
@@ -39,9 +43,21 @@ def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.strip() == f"llama-tracker {__version__}"
 
 
+def test_a_request_to_terminate_is_said_and_has_its_exit_code() -> None:
+    stopped = (
+        "import os, signal, tracker.cli as cli; "
+        "cli.run = lambda _: os.kill(os.getpid(), signal.SIGTERM); cli.main([])"
+    )
+    done = subprocess.run([sys.executable, "-c", stopped], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 128 + signal.SIGTERM
+    assert done.stderr.strip().endswith("run it again to go on")
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        (["audit", RELEASE, "--grammar", "no-such-grammar"], "no-such-grammar"),
+        (["audit", RELEASE, "--vocabulary", "gpt5"], "gpt5"),
         (["frobnicate"], "frobnicate"),
         (["audit"], "release"),
         (["audit", "llama.cpp"], "llama-cpp-python==VERSION"),

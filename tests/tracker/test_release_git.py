@@ -144,3 +144,8 @@ def test_a_commit_without_llama_cpp_is_refused(upstream: Repository, channel: Gi
     upstream.commit({"README": b"something else"})
     with pytest.raises(ReleaseError, match=r"no llama\.cpp"):
         channel.fetch(release(upstream, "main"))
+
+
+def test_a_repository_that_is_not_there_is_said_with_gits_own_reason(channel: GitChannel) -> None:
+    with pytest.raises(ReleaseError, match="fatal: .*not appear to be a git repository.*check the URL"):
+        channel.pin(Release(ChannelName.GIT, "master", "file:///does/not/exist"))
