@@ -147,5 +147,5 @@ def test_a_commit_without_llama_cpp_is_refused(upstream: Repository, channel: Gi
 
 
 def test_a_repository_that_is_not_there_is_said_with_gits_own_reason(channel: GitChannel) -> None:
-    with pytest.raises(ReleaseError, match="fatal: .*not appear to be a git repository.*check the URL"):
+    with pytest.raises(ReleaseError, match=r"fatal: .*not appear to be a git repository.*check the URL"):
         channel.pin(Release(ChannelName.GIT, "master", "file:///does/not/exist"))
