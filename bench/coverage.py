@@ -7,6 +7,7 @@ the share of the grammar's dotted positions before a terminal that were met at t
 from __future__ import annotations
 
 import argparse
+from collections import deque
 from collections.abc import Sequence
 from typing import cast
 
@@ -36,11 +37,17 @@ class Faithful:
     def __init__(self, oracle: Oracle):
         self._oracle = oracle
 
-    def mask(
+        self._sent: deque[Sequence[int]] = deque()
+
+    def send_mask(
         self, grammar: str, path: Sequence[int], root: str = "root", *, check_path: bool = False
-    ) -> MaskReply:
+    ) -> None:
+        """Ask for a mask."""
+        self._sent.append(path)
+
+    def receive_mask(self) -> MaskReply:
         """The oracle's mask, the end as its end tokens."""
-        right = self._oracle.mask(self._oracle.walk(list(path)))
+        right = self._oracle.mask(self._oracle.walk(list(self._sent.popleft())))
         allowed = right.tokens.copy()
         allowed[list(self._oracle.end_tokens)] = right.eos
         return MaskReply(allowed, None, 0.0, 0.0, 0.0, 0.0)

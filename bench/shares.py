@@ -1,4 +1,4 @@
-"""``python -m bench.shares``: what the time of an audit goes into, over all its workers.
+"""``python -m bench.shares``: what the time of an audit's children goes into, over all workers.
 
 Three audits of one build, one after the other: the corpus as it is; without the grammars that are there
 because they may kill the library, whose deadlines are most of the waiting; and those with longer walks, where
@@ -55,21 +55,23 @@ def _audited(build: Build, vocabulary: VocabularyFile, entries: Sequence[CorpusE
 
 
 def shares_table(facts: dict[str, RunFacts]) -> Table:
-    """Per cent of wall time × workers, by what it went into."""
-    title = "where the workers' time goes, in % of wall time x workers"
+    """Per cent of wall time × workers, by what the children spent it on."""
+    title = "what the children's time goes into, in % of wall time x workers"
     table = Table("", *facts, title=title)
     rows = {
         "llama.cpp's apply": "apply",
         "requests that the library died of": "died",
         "children otherwise": "child",
         "starting children": "starting",
-        "our own: oracle, comparison, walk": "own",
-        "idle": "idle",
+        "waiting for us or for a processor": "waiting",
     }
     for name, field in rows.items():
         parts = (getattr(each.shares, field) / each.shares.whole for each in facts.values())
         table.add_row(name, *(f"{100 * part:.1f}" for part in parts))
     table.add_section()
+    for name, field in {"CPU time in apply": "apply_cpu", "our own CPU time": "own"}.items():
+        parts = (getattr(each.shares, field) / each.shares.whole for each in facts.values())
+        table.add_row(name, *(f"{100 * part:.1f}" for part in parts))
     table.add_row("states", *(f"{each.states:,}" for each in facts.values()))
     table.add_row("wall time, s", *(f"{each.wall_seconds:.0f}" for each in facts.values()))
     oracle = (each.oracle_seconds / each.apply_seconds for each in facts.values())

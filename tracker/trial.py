@@ -182,7 +182,9 @@ def _states(
     """Compare the masks at each state of the walk over the old build."""
     seen = Walk()
     count = len(oracle.vocabulary)
-    for place, _ in walk(oracle, old, entry.text, ends, states=entry.states, keep_every=1, result=seen):
+    for place, _ in walk(
+        oracle, old, entry.text, ends, states=entry.states, keep_every=1, result=seen, ahead=1
+    ):
         was = np.unpackbits(np.frombuffer(seen.masks[-1][1], np.uint8), count=count).view(np.bool_)
         try:
             reply = new.mask(entry.text, place.path, check_path=True)

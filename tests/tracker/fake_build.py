@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -20,13 +21,27 @@ class FakeClient:
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
         self.asked: list[tuple[int, ...]] = []
+        self.sent: deque[tuple[str, tuple[int, ...]]] = deque()
 
     def mask(
         self, grammar: bytes | str, path: Sequence[int], root: str = "root", *, check_path: bool = False
     ) -> MaskReply:
+        assert not self.sent
+        self.send_mask(grammar, path, root, check_path=check_path)
+        return self.receive_mask()
+
+    def send_mask(
+        self, grammar: bytes | str, path: Sequence[int], root: str = "root", *, check_path: bool = False
+    ) -> None:
         self.asked.append(tuple(path))
-        allowed = self.answer(str(grammar), tuple(path))
-        return MaskReply(allowed, None, 0.001, 0.001, 0.0, 0.0)
+        self.sent.append((str(grammar), tuple(path)))
+
+    def receive_mask(self) -> MaskReply:
+        grammar, path = self.sent.popleft()
+        return MaskReply(self.answer(grammar, path), None, 0.001, 0.001, 0.0, 0.0)
+
+    def close(self) -> None:
+        self.sent.clear()
 
     def grammar_accepted(self, grammar: bytes | str, root: str = "root") -> bool:
         return True

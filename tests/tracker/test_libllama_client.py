@@ -144,6 +144,35 @@ def test_an_accepted_token_that_is_masked_is_a_crash_and_the_next_request_is_ans
     assert client.mask('root ::= "a"', []).allowed.sum() == 1
 
 
+def test_masks_asked_for_ahead_come_in_their_order_and_a_death_takes_only_its_own(
+    client: LibllamaClient, token: dict[bytes, int]
+) -> None:
+    alone = [client.mask("root ::= [a-z]+", path).allowed for path in ([], [token[b"a"]])]
+    client.send_mask("root ::= [a-z]+", [])
+    client.send_mask("root ::= [a-z]+", [token[b"1"]])  # masked: accepting it is a crash
+    client.send_mask("root ::= [a-z]+", [token[b"a"]])
+    with pytest.raises(RuntimeError, match="asked for ahead"):
+        client.mask("root ::= [a-z]+", [])
+    assert np.array_equal(client.receive_mask().allowed, alone[0])
+    with pytest.raises(WorkerDied) as death:
+        client.receive_mask()
+    assert death.value.kind is DeathKind.CRASH
+    assert f"path=[{token[b'1']}]" in death.value.request
+    assert np.array_equal(client.receive_mask().allowed, alone[1])
+
+
+def test_a_child_killed_from_outside_answers_what_was_asked_ahead_all_the_same(
+    client: LibllamaClient, token: dict[bytes, int]
+) -> None:
+    alone = [client.mask("root ::= [a-z]+", path).allowed for path in ([], [token[b"a"]])]
+    client.send_mask("root ::= [a-z]+", [])
+    client.send_mask("root ::= [a-z]+", [token[b"a"]])
+    assert client.pid is not None
+    os.kill(client.pid, signal.SIGKILL)
+    assert np.array_equal(client.receive_mask().allowed, alone[0])
+    assert np.array_equal(client.receive_mask().allowed, alone[1])
+
+
 def test_nested_groups_are_a_crash(client: LibllamaClient) -> None:
     with pytest.raises(WorkerDied) as death:
         client.grammar_accepted(NESTED)
@@ -199,10 +228,13 @@ from tracker.libllama.child import Child, Limits
 child = Child(3 << 30)
 setup = {{"library": {str(build_0_3_36.library)!r}, "declarations": {str(build_0_3_36.declarations)!r},
           "vocabulary": {str(vocabulary_file)!r}}}
-child.ask("load", setup, b"", Limits())
+child.send("load", setup, b"", Limits())
+child.receive(Limits())
 print(child.pid, flush=True)
 header = {{"root": "root", "path": [], "check_path": False}}
-child.ask("grammar.mask", header, {SLOW.encode()!r}, Limits(cpu_seconds=300, wall_seconds=300))
+patient = Limits(cpu_seconds=300, wall_seconds=300)
+child.send("grammar.mask", header, {SLOW.encode()!r}, patient)
+child.receive(patient)
 """
     parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
     assert parent.stdout is not None

@@ -145,19 +145,19 @@ def run(
 
 def _in_words(facts: RunFacts) -> str:
     shares = facts.shares
+    ratio = facts.oracle_seconds / max(facts.apply_seconds, 1e-9)
     parts = {
         "in llama.cpp's apply": shares.apply,
         "at requests that it died of": shares.died,
-        "in children otherwise": shares.child,
-        "starting them": shares.starting,
-        "our own": shares.own,
-        "idle": shares.idle,
+        "answering otherwise": shares.child,
+        "starting": shares.starting,
+        "waiting": shares.waiting,
     }
     words = ", ".join(f"{seconds / shares.whole:.0%} {name}" for name, seconds in parts.items())
     return (
-        f"{facts.states} states in {facts.wall_seconds:.0f} s; of {facts.jobs} workers' time {words}; at the "
-        f"states compared {facts.apply_seconds:.1f} s of CPU time in apply and {facts.oracle_seconds:.1f} s "
-        f"in the oracle ({facts.oracle_seconds / max(facts.apply_seconds, 1e-9):.0%}); peak memory "
+        f"{facts.states} states in {facts.wall_seconds:.0f} s; of {facts.jobs} children's time {words}; at "
+        f"the states compared {facts.apply_seconds:.1f} s of CPU time in apply and "
+        f"{facts.oracle_seconds:.1f} s in the oracle ({ratio:.0%}); peak memory "
         f"{facts.peak_memory / 2**20:.0f} MiB"
     )
 

@@ -85,6 +85,7 @@ class Child:
         self._reader, answer_writer = os.pipe()
         self._errors = tempfile.TemporaryFile()
         self._errors_start = 0
+        self._broken = False
         setup = {
             "reader": request_reader,
             "writer": answer_writer,
@@ -118,16 +119,27 @@ class Child:
         """Process id."""
         return self._process.pid
 
-    def ask(
-        self, handler: str, header: dict[str, Any], payload: bytes, limits: Limits
-    ) -> tuple[dict[str, Any], bytes]:
-        """One exchange. Raises ChildDied, after which the child is closed."""
+    def send(self, handler: str, header: dict[str, Any], payload: bytes, limits: Limits) -> bool:
+        """Put a request behind those that are not answered yet; False when the child does not take it.
+
+        Why it does not is told by ``receive``.
+        """
+        if self._broken:
+            return False
         self._errors_start = self._errors_end()
-        deadline = time.monotonic() + limits.wall_seconds
         asked = {**header, "handler": handler, "cpu_seconds": limits.cpu_seconds}
         try:
-            protocol.write_frame(self._writer, asked, payload, deadline)
-            return protocol.read_frame(self._reader, deadline)
+            protocol.write_frame(self._writer, asked, payload, time.monotonic() + limits.wall_seconds)
+        except (protocol.Closed, protocol.DeadlinePassed):
+            # There may be half a frame in the pipe.
+            self._broken = True
+            return False
+        return True
+
+    def receive(self, limits: Limits) -> tuple[dict[str, Any], bytes]:
+        """The answer to the oldest request. Raises ChildDied, after which the child is closed."""
+        try:
+            return protocol.read_frame(self._reader, time.monotonic() + limits.wall_seconds)
         except protocol.DeadlinePassed:
             raise self._buried(DeathKind.HANG) from None
         except protocol.Malformed as error:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 import signal
 import time
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -104,25 +105,38 @@ class MaskReply:
 
 @dataclass(slots=True)
 class Spent:
-    """Where a client's time went so far, in seconds of the clock.
+    """Where a client's children spent their time so far, in seconds of the clock.
 
-    ``answered`` is that of all requests that were answered, of which ``apply`` is inside
-    llama_sampler_apply; ``died`` that of requests at which the child died, ``starting`` that of starting
+    ``answers`` is that of all answers; ``apply`` the part of it inside llama_sampler_apply, ``apply_cpu`` the
+    processor's time there; ``died`` that of requests at which the child died, ``starting`` that of starting
     children.
     """
 
-    answered: float = 0.0
     apply: float = 0.0
+    apply_cpu: float = 0.0
+    answers: float = 0.0
     died: float = 0.0
     starting: float = 0.0
+
+
+@dataclass(slots=True)
+class _Request:
+    """A request on its way; ``again`` once it was put to a second child."""
+
+    handler: str
+    header: dict[str, Any]
+    payload: bytes
+    again: bool = False
 
 
 class LibllamaClient:
     """A child process with one build's libllama and one vocabulary; a context manager.
 
-    The child is started at the first request and replaced after a death. Without a vocabulary only requests
-    that need none can be asked. Not safe for use by several threads at once: open one client a thread, and
-    keep the thread alive while the client is (the child dies with the thread that started it).
+    The child is started at the first request and replaced after a death. Masks can be asked for ahead
+    (``send_mask``, ``receive_mask``): the child goes from one to the next without waiting for us. Without a
+    vocabulary only requests that need none can be asked. Not safe for use by several threads at once: open
+    one client a thread, and keep the thread alive while the client is (the child dies with the thread that
+    started it).
     """
 
     def __init__(self, build: Build, vocabulary: Path | None, limits: Limits | None = None) -> None:
@@ -130,6 +144,8 @@ class LibllamaClient:
         self._vocabulary = vocabulary
         self._limits = limits or Limits()
         self._child: Child | None = None
+        self._sent: deque[_Request] = deque()
+        self._written = 0  # of those sent, how many this child has
         self.spent = Spent()
 
     def __enter__(self) -> Self:
@@ -144,7 +160,9 @@ class LibllamaClient:
         self.close()
 
     def close(self) -> None:
-        """End the child, if there is one."""
+        """End the child, if there is one, and forget what it was asked."""
+        self._sent.clear()
+        self._written = 0
         if self._child is not None:
             self._child.close()
             self._child = None
@@ -174,12 +192,30 @@ class LibllamaClient:
         Accepting a token that is masked aborts the library, so a path that the build may refuse needs
         ``check_path``. Raises GrammarRejected and WorkerDied.
         """
+        if self._sent:
+            raise RuntimeError("masks that were asked for ahead have to be received first")
+        self.send_mask(grammar, path, root, check_path=check_path)
+        return self.receive_mask()
+
+    def send_mask(
+        self, grammar: bytes | str, path: Sequence[int], root: str = "root", *, check_path: bool = False
+    ) -> None:
+        """Ask for a mask as ``mask`` does; ``receive_mask`` has the answers in the order of asking."""
         asked = {"root": root, "path": [int(token) for token in path], "check_path": check_path}
-        header, payload = self.request("grammar.mask", asked, _encoded(grammar))
+        self._send(_Request("grammar.mask", asked, _encoded(grammar)))
+
+    def receive_mask(self) -> MaskReply:
+        """The answer to the oldest mask that was asked for and not received.
+
+        Raises GrammarRejected, and WorkerDied; what was asked behind a death is put to the next child.
+        """
+        request = self._sent[0]
+        header, payload = self._receive()
         if header.get("rejected"):
-            reason, detail = self._rejection("grammar.mask", asked, grammar)
+            reason, detail = self._rejection(request)
             raise GrammarRejected(f"{self._build.id}: refuses the grammar: {reason}", detail)
         self.spent.apply += header["apply_wall_seconds"]
+        self.spent.apply_cpu += header["apply_cpu_seconds"]
         count = int(header["n_vocab"])
         return MaskReply(
             allowed=np.unpackbits(np.frombuffer(payload, np.uint8), count=count).view(np.bool_),
@@ -192,12 +228,14 @@ class LibllamaClient:
 
     def grammar_accepted(self, grammar: bytes | str, root: str = "root") -> bool:
         """Whether the build takes the grammar's text. Raises WorkerDied."""
-        header, _ = self.request("grammar.accepted", {"root": root}, _encoded(grammar))
+        request = _Request("grammar.accepted", {"root": root}, _encoded(grammar))
+        self._send(request)
+        header, _ = self._receive()
         if not header["accepted"]:
-            self._rejection("grammar.accepted", {"root": root}, grammar)
+            self._rejection(request)
         return bool(header["accepted"])
 
-    def _rejection(self, handler: str, header: dict[str, Any], grammar: bytes | str) -> tuple[str, str]:
+    def _rejection(self, request: _Request) -> tuple[str, str]:
         """Why the last grammar was refused, in one line and in full.
 
         Upstream's parser catches every exception and calls the text wrong, also when memory ran out: that
@@ -208,8 +246,7 @@ class LibllamaClient:
         reason = match[1] if match else detail.strip().rpartition("\n")[2] or "no reason given"
         if reason == "std::bad_alloc":
             self.close()
-            request = f"{self._build.id}: {handler} {_described(header, _encoded(grammar))}"
-            raise WorkerDied(DeathKind.OOM, None, detail, request)
+            raise WorkerDied(DeathKind.OOM, None, detail, self._named(request))
         return reason, detail
 
     def request(
@@ -222,49 +259,79 @@ class LibllamaClient:
         WorkerDied, and RequestRefused when the handler raised. A child that was killed from outside is
         replaced and asked once more: that is not upstream's doing.
         """
-        try:
-            return self._ask(handler, header, payload)
-        except WorkerDied as death:
-            if death.signal not in _SIGNALS_FROM_OUTSIDE or death.kind is not DeathKind.CRASH:
-                raise
-            return self._ask(handler, header, payload)
+        self._send(_Request(handler, header, payload))
+        return self._receive()
 
-    def _ask(self, handler: str, header: dict[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]:
-        child = self._running_child()
-        request = f"{self._build.id}: {handler} {_described(header, payload)}"
-        begun = time.perf_counter()
+    def _send(self, request: _Request) -> None:
+        self._sent.append(request)
         try:
-            limits = _LOADING if handler == _LOAD else self._limits
-            answer, body = child.ask(handler, header, payload, limits)
-            if handler != _LOAD:
-                self.spent.answered += time.perf_counter() - begun
-        except ChildDied as death:
-            self._child = None
-            self.spent.died += time.perf_counter() - begun
-            raise WorkerDied(death.kind, death.signal, death.detail, request) from None
+            self._write()
         except BaseException:
             # An interrupted exchange leaves half a frame in the pipe: this child cannot be asked again.
             self.close()
             raise
+
+    def _write(self) -> Child:
+        """Give the child what it has not been given yet."""
+        child = self._running_child()
+        while self._written < len(self._sent):
+            request = self._sent[self._written]
+            if not child.send(request.handler, request.header, request.payload, self._limits):
+                break
+            self._written += 1
+        return child
+
+    def _receive(self) -> tuple[dict[str, Any], bytes]:
+        request = self._sent[0]
+        begun = time.perf_counter()
+        try:
+            answer, body = self._write().receive(self._limits)
+        except ChildDied as death:
+            self.spent.died += time.perf_counter() - begun
+            self._child = None
+            self._written = 0
+            from_outside = death.signal in _SIGNALS_FROM_OUTSIDE and death.kind is DeathKind.CRASH
+            if from_outside and not request.again:
+                request.again = True
+                return self._receive()
+            self._sent.popleft()
+            raise WorkerDied(death.kind, death.signal, death.detail, self._named(request)) from None
+        except BaseException:
+            self.close()
+            raise
+        self._sent.popleft()
+        self._written -= 1
+        self.spent.answers += answer.pop("handler_seconds")
         if "refused" in answer:
-            raise RequestRefused(f"{request}: {answer['refused']}")
+            raise RequestRefused(f"{self._named(request)}: {answer['refused']}")
         return answer, body
 
+    def _named(self, request: _Request) -> str:
+        return f"{self._build.id}: {request.handler} {_described(request.header, request.payload)}"
+
     def _running_child(self) -> Child:
+        """The child, started and loaded. Raises WorkerDied and RequestRefused when it cannot be loaded."""
         if self._child is None:
             begun = time.perf_counter()
-            self._child = Child(self._limits.address_space)
-            vocabulary = None if self._vocabulary is None else str(self._vocabulary)
+            child = Child(self._limits.address_space)
             setup = {
                 "library": str(self._build.library),
                 "declarations": str(self._build.declarations),
-                "vocabulary": vocabulary,
+                "vocabulary": None if self._vocabulary is None else str(self._vocabulary),
             }
+            loading = _Request(_LOAD, setup, b"")
             try:
-                self._ask(_LOAD, setup, b"")
-            except RequestRefused:
-                self.close()
+                child.send(_LOAD, setup, b"", _LOADING)
+                answer, _ = child.receive(_LOADING)
+            except ChildDied as death:
+                raise WorkerDied(death.kind, death.signal, death.detail, self._named(loading)) from None
+            except BaseException:
+                child.close()
                 raise
+            if "refused" in answer:
+                child.close()
+                raise RequestRefused(f"{self._named(loading)}: {answer['refused']}")
+            self._child = child
             self.spent.starting += time.perf_counter() - begun
         return self._child
 

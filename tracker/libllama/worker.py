@@ -14,6 +14,7 @@ import os
 import resource
 import signal
 import sys
+import time
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -39,6 +40,7 @@ def main(arguments: list[str]) -> NoReturn:
             os._exit(0)
         _allow_cpu_seconds(header.pop("cpu_seconds"))
         handler = header.pop("handler")
+        begun = time.perf_counter()
         try:
             if handler == "load":
                 library = _load(header)
@@ -50,6 +52,7 @@ def main(arguments: list[str]) -> NoReturn:
             os._exit(EXIT_OUT_OF_MEMORY)
         except Exception as error:
             answer = ({"refused": f"{type(error).__name__}: {error}"}, b"")
+        answer[0]["handler_seconds"] = time.perf_counter() - begun
         write_frame(writer, *answer)
 
 

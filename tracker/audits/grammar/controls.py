@@ -7,6 +7,7 @@ differences that are known to be there, the null control for differences that mu
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -119,9 +120,14 @@ def asked_again(client: LibllamaClient, kept: Sequence[KeptMask]) -> int:
         kept: masks of the first pass.
     """
     different = 0
-    for mask in reversed(kept):
-        again = np.packbits(client.mask(mask.grammar, mask.path).allowed).tobytes()
-        different += again != mask.packed
+    asked: deque[KeptMask] = deque()
+    for mask in [*reversed(kept), None]:
+        if mask is not None:
+            client.send_mask(mask.grammar, mask.path)
+            asked.append(mask)
+        if len(asked) > (mask is not None):
+            again = np.packbits(client.receive_mask().allowed).tobytes()
+            different += again != asked.popleft().packed
     return different
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -32,6 +32,9 @@ from tracker.audits.grammar.compare import (
 )
 from tracker.libllama.client import DeathKind, LibllamaClient, WorkerDied
 from tracker.results import Cause, Coverage, Deviation, Kind
+
+AHEAD = 2
+"""Masks asked for at a time, so that the child need not wait for what we do with the last one."""
 
 MAX_DEATHS = 3
 """Deaths of the library in one grammar after which its walk stops."""
@@ -74,23 +77,35 @@ def walk(
     result: Walk,
     visit: Sequence[bytes] = (),
     reading: Reading | None = None,
+    ahead: int = AHEAD,
 ) -> Iterator[tuple[Place, Comparison]]:
     """Visit up to ``states`` states, each by up to ``paths`` paths; yields each with its comparison.
 
-    Outputs in ``visit`` are compared first, unless the build refuses a token on the way to them.
+    Outputs in ``visit`` are compared first, unless the build refuses a token on the way to them. While a
+    state is compared, the child is at the next one (``ahead`` of 1: it waits and may be asked other things).
 
     Raises:
         GrammarRejected: the build refuses the grammar.
     """
     frontier = _Frontier(oracle, paths)
     unproven = {place.path for output in visit if (place := frontier.visit_first(output)) is not None}
+    asked: deque[Place] = deque()
     deaths = 0
     result.start_tokens = int(oracle.mask(oracle.start).tokens.sum())
-    while frontier and result.visited < states and deaths < MAX_DEATHS:
-        place = frontier.pop()
+    while deaths < MAX_DEATHS:
+        # The first one alone: the build may refuse the grammar.
+        room = min(ahead if result.visited else 1, states - result.visited) - len(asked)
+        while frontier and room > 0:
+            place = frontier.pop()
+            client.send_mask(grammar, place.path, check_path=place.path in unproven)
+            asked.append(place)
+            room -= 1
+        if not asked:
+            break
+        place = asked.popleft()
         result.visited += 1
         try:
-            reply = client.mask(grammar, place.path, check_path=place.path in unproven)
+            reply = client.receive_mask()
         except WorkerDied as death:
             deaths += 1
             result.deviations.append(death_finding(place, death))
@@ -113,7 +128,9 @@ def walk(
         result.deviations += comparison.deviations
         yield place, comparison
         frontier.expand(place, comparison.both, following)
-    result.left = len(frontier)
+    if asked:
+        client.close()
+    result.left = len(frontier) + len(asked)
     result.coverage = frontier.coverage()
     if deaths:
         result.bound = f"the library died {deaths} times"

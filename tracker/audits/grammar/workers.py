@@ -23,16 +23,17 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Shares:
-    """Where the workers' time went, in seconds over all workers; ``whole`` is wall time × workers.
+    """What the children spent their time on, in seconds over all workers; the parts add up to ``whole``.
 
     Attributes:
-        whole: what is shared out.
-        apply: inside llama.cpp's apply, as the children's clock shows it.
+        whole: wall time × workers.
+        apply: inside llama.cpp's apply.
         died: at requests at which the library died or ran into a deadline.
         starting: starting children: Python, the library, its vocabulary.
-        child: the rest of the children's answers (parsing grammars, accepting paths, packing masks, pipes).
-        own: between requests: the oracle, comparisons, the walk; waiting for the interpreter is in it.
-        idle: without a task.
+        child: the rest of their answers (parsing grammars, accepting paths, packing masks).
+        waiting: for us, or for a processor.
+        apply_cpu, own: CPU time inside apply, and of this process meanwhile (oracle, comparison, walk); no
+            parts of the whole.
     """
 
     whole: float
@@ -40,8 +41,9 @@ class Shares:
     died: float
     starting: float
     child: float
+    waiting: float
+    apply_cpu: float
     own: float
-    idle: float
 
 
 class Workers:
@@ -59,8 +61,7 @@ class Workers:
         self._jobs = jobs
         self._local = threading.local()
         self._clients: list[LibllamaClient] = []
-        self._busy: list[float] = []
-        self._begun = time.perf_counter()
+        self._begun, self._begun_cpu = time.perf_counter(), time.process_time()
         self._pool = ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="audit")
 
     def __enter__(self) -> Self:
@@ -88,35 +89,28 @@ class Workers:
 
     def submit(self, task: Callable[[], Result]) -> Future[Result]:
         """Run a task as soon as a worker is free."""
-        return self._pool.submit(self._timed, task)
+        return self._pool.submit(task)
 
     def run(self, tasks: Sequence[Callable[[], Result]], order: Sequence[int]) -> list[Result]:
         """Run tasks, begun in this order of their indices; the results are in the order of ``tasks``."""
         futures = {index: self.submit(tasks[index]) for index in order}
         return [futures[index].result() for index in range(len(tasks))]
 
-    def _timed(self, task: Callable[[], Result]) -> Result:
-        begun = time.perf_counter()
-        try:
-            return task()
-        finally:
-            self._busy.append(time.perf_counter() - begun)
-
     def shares(self) -> Shares:
-        """Where the time went since the workers were made."""
+        """What the time since the workers were made went into."""
         spent = [client.spent for client in self._clients]
         apply = sum(each.apply for each in spent)
-        answered = sum(each.answered for each in spent)
+        child = sum(each.answers for each in spent) - apply
         died = sum(each.died for each in spent)
         starting = sum(each.starting for each in spent)
         whole = (time.perf_counter() - self._begun) * self._jobs
-        busy = sum(self._busy)
         return Shares(
             whole=whole,
             apply=apply,
             died=died,
             starting=starting,
-            child=answered - apply,
-            own=busy - answered - died - starting,
-            idle=whole - busy,
+            child=child,
+            waiting=whole - apply - child - died - starting,
+            apply_cpu=sum(each.apply_cpu for each in spent),
+            own=time.process_time() - self._begun_cpu,
         )
