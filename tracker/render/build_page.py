@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from tracker.config import Watch
 from tracker.history import Entry, Strand, Transition
 from tracker.render import words
 from tracker.render.cases import Case, case_of, smallest_case, strand_of
@@ -64,6 +65,7 @@ class WatchLine:
     """A watch's verdict on this build."""
 
     name: str
+    audit: str
     word: str
     verdict: Verdict
     transition: str
@@ -121,7 +123,7 @@ class BuildView:
 def build_view(
     documents: Sequence[Document],
     entries: Mapping[AuditName, Entry],
-    points: Sequence[tuple[str, WatchPoint]],
+    points: Sequence[tuple[Watch, WatchPoint]],
     note: str = "",
 ) -> BuildView:
     """The view of a build.
@@ -129,22 +131,23 @@ def build_view(
     Args:
         documents: its documents, one an audit; at least one.
         entries: its places in the histories; missing for a build that has none.
-        points: name and point of each watch that has one here.
+        points: each watch that has a point here, with it.
         note: about the release, from the configuration.
     """
     grammar = next((d for d in documents if isinstance(d, GrammarDocument) and d.trustworthy), None)
     return BuildView(
         build=documents[0].build,
         note=note,
-        watches=tuple([_watch_line(name, point) for name, point in points]),
+        watches=tuple([_watch_line(watch, point) for watch, point in points]),
         parts=tuple([_part(document, entries.get(document.audit)) for document in documents]),
         grammar=_grammar_part(grammar) if grammar else None,
     )
 
 
-def _watch_line(name: str, point: WatchPoint) -> WatchLine:
+def _watch_line(watch: Watch, point: WatchPoint) -> WatchLine:
     transition = str(point.transition or "")
-    return WatchLine(name, verdict_word(point.verdict), point.verdict, transition, point.earlier)
+    word = verdict_word(point.verdict)
+    return WatchLine(watch.name, watch.audit, word, point.verdict, transition, point.earlier)
 
 
 def _part(document: Document, entry: Entry | None) -> AuditPart:

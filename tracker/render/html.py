@@ -22,7 +22,7 @@ from markupsafe import Markup
 from tracker.history import Change, History, Transition
 from tracker.render.page import DocumentSource, PageLimits, page_data
 from tracker.render.runs import Run, Scale, runs
-from tracker.render.words import count
+from tracker.render.words import count, noun
 from tracker.results import NEWS
 from tracker.watches import Absent, Present, Untestable, WatchHistory, verdict_word
 
@@ -154,8 +154,7 @@ def _card(history: WatchHistory, scale: Scale) -> VerdictCard:
         headline = f"No build has a result of the {watch.audit} audit."
     if newest is not None:
         word = verdict_word(newest.verdict)
-        noun = "grammar" if watch.audit == "grammar" else "subject"
-        headline = _headline(newest.verdict, _dated(newest.build.id, newest.build.date), noun)
+        headline = _headline(newest.verdict, _dated(newest.build.id, newest.build.date), noun(watch.audit))
     trailing = history.points[history.points.index(newest) + 1 :] if newest else history.points
     untested = ""
     if trailing and isinstance(trailing[-1].verdict, Untestable):
@@ -175,11 +174,11 @@ def _card(history: WatchHistory, scale: Scale) -> VerdictCard:
     )
 
 
-def _headline(verdict: Present | Absent | Untestable, build: str, noun: str) -> str:
+def _headline(verdict: Present | Absent | Untestable, build: str, subject: str) -> str:
     match verdict:
         case Present(atoms=atoms, subjects=subjects, untested=untested):
             beside = f"; {len(untested)} could not be tested" if untested else ""
-            return f"{count(atoms, 'deviation')} in {count(len(subjects), noun)} on {build}{beside}."
+            return f"{count(atoms, 'deviation')} in {count(len(subjects), subject)} on {build}{beside}."
         case Absent():
             return f"A complete audit of {build}, controls passed, has not seen it."
         case Untestable(reason=reason):

@@ -47,6 +47,7 @@ def environment() -> Environment:
         dated=words.dated,
         release=words.release_of,
         count=words.count,
+        noun=words.noun,
         covered=words.covered,
     )
     made.globals.update(

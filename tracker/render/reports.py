@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from tracker.atomic import sweep, write_atomic
-from tracker.config import Config
+from tracker.config import Config, Watch
 from tracker.history import Evidence, History, Summary, build_history, evidence_of, summarise
 from tracker.render import charts, markdown, words
 from tracker.render.build_page import (
@@ -107,10 +107,10 @@ class _Reports:
             follow(watch, histories.get(AuditName(watch.audit)) or History(AuditName(watch.audit), ()))
             for watch in config.watches
         ]
-        self._points: dict[str, list[tuple[str, WatchPoint]]] = {}
+        self._points: dict[str, list[tuple[Watch, WatchPoint]]] = {}
         for history in self._watches:
             for point in history.points:
-                self._points.setdefault(point.build.id, []).append((history.watch.name, point))
+                self._points.setdefault(point.build.id, []).append((history.watch, point))
         self._audits: dict[str, list[AuditName]] = {}
         for key in store.keys():
             self._audits.setdefault(key.build_id, []).append(key.audit)

@@ -199,6 +199,11 @@ def covered(grammar: GrammarResult) -> str:
     return "; ".join(filter(None, (f"stopped: {grammar.bound}" if grammar.bound else "", left)))
 
 
+def noun(audit: str) -> str:
+    """What an audit's findings are in."""
+    return "grammar" if audit == "grammar" else "subject"
+
+
 def count(number: int, noun: str, plural: str = "") -> str:
     """A number and its noun."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
