@@ -63,7 +63,7 @@ def test_the_commit_is_that_of_the_checkout(repository: Repository) -> None:
 
 
 def test_a_folder_without_llama_cpp_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"no llama\.cpp"):
+    with pytest.raises(ReleaseError, match=r"no llama\.cpp"):
         LocalChannel(Cache(tmp_path)).fetch(Release(ChannelName.PATH, str(tmp_path)))
 
 

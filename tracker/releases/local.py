@@ -40,7 +40,9 @@ class LocalChannel:
         """See ``Channel``."""
         tree = Path(self.pin(release).version)
         if not (tree / "CMakeLists.txt").is_file() or not (tree / "include" / "llama.h").is_file():
-            raise UsageError(f"path:{release.version}: no llama.cpp there (CMakeLists.txt, include/llama.h)")
+            raise ReleaseError(
+                f"path:{release.version}: no llama.cpp there (CMakeLists.txt, include/llama.h)"
+            )
         digest = content_sha256(tree)
         git = tree / ".git"
         commit = head_commit(git) if git.is_dir() else ""
