@@ -11,7 +11,7 @@ from repositories import Repository
 
 from tracker.cache import Cache
 from tracker.errors import UsageError
-from tracker.releases import ChannelName, Release, ResolvedRelease
+from tracker.releases import ChannelName, Release, ReleaseError, ResolvedRelease
 from tracker.releases.local import LocalChannel
 
 

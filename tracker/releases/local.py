@@ -17,6 +17,7 @@ from tracker.releases import (
     ChannelName,
     DateKind,
     Release,
+    ReleaseError,
     ResolvedRelease,
     Source,
 )
