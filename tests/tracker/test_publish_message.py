@@ -180,8 +180,10 @@ MARKDOWN = MarkdownIt("commonmark", {"html": True}).enable("table")
 def check(text: str) -> Page:
     """What must hold of every text that is sent."""
     assert len(text) <= BUDGET
-    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069]", text)
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069]", text)
     page = Page(MARKDOWN.render(text))
+    # A grammar is shown so that it can be copied, with its tabs; nowhere else is there one.
+    assert not any("\t" in prose for prose in page.prose)
     assert {tag for tag, _ in page.tags} <= ALLOWED
     for tag, attributes in page.tags:
         if tag == "a":
