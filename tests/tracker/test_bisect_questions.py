@@ -214,6 +214,17 @@ def test_one_place_is_judged_by_itself(
 
 
 @pytest.mark.build
+def test_the_cause_at_one_place_knows_how_upstream_reads_the_text(
+    build_0_3_36: Build, vocabulary: VocabularyFile
+) -> None:
+    # Upstream takes [^] for nothing at all, so that b may follow a at once: right is any character first.
+    text = 'root ::= "a" [^] "b"'
+    for cause, verdict in ((Cause.PARSER, P), (Cause.NOT_IN_LANGUAGE, A)):
+        asked = DeviatesAt(entry(text), b"a", vocabulary, causes=(cause,))
+        assert asked.ask(build_0_3_36).verdict is verdict
+
+
+@pytest.mark.build
 def test_a_place_behind_a_token_that_is_wrongly_masked_cannot_be_judged(
     build_0_3_36: Build, vocabulary: VocabularyFile
 ) -> None:
