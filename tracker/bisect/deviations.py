@@ -14,6 +14,7 @@ from pathlib import Path
 
 from oracle import OracleError
 from oracle.automaton import DEAD
+from oracle.gbnf import Characters, GrammarError, parse
 from oracle.mask import Oracle
 from tracker.audits.grammar.audit import LIMITS, NULL_EVERY, ROBUSTNESS_LIMITS, VocabularyFile
 from tracker.audits.grammar.compare import Ends, Place, Reading, compare_state
@@ -96,7 +97,8 @@ class Deviates:
                 found = self._selected(result)
                 if found:
                     return Reply(Verdict.PRESENT, _seen(result, found[0], len(found)))
-                problem = problem or _incomplete(result, alone=len(asked) == 1)
+                decisive = len(asked) == 1 or _beyond_ascii(entry.text)
+                problem = problem or _incomplete(result, decisive=decisive)
             if problem:
                 return untestable(problem)
             failed = [c for c in positive_controls(pieces, ordinary, ends) if not c.passed]
@@ -258,13 +260,23 @@ def _cheapest_first(entries: Iterable[CorpusEntry]) -> list[CorpusEntry]:
     return sorted(entries, key=lambda entry: (entry.group == "robustness", entry.states))
 
 
-def _incomplete(result: GrammarResult, *, alone: bool) -> str:
+def _beyond_ascii(text: str) -> bool:
+    """Whether a grammar names characters of more than one byte, among which deviations live."""
+    try:
+        nodes = parse(text).nodes
+    except GrammarError:
+        return False
+    return any(isinstance(node, Characters) and node.ranges and node.ranges[-1][1] > 0x7F for node in nodes)
+
+
+def _incomplete(result: GrammarResult, *, decisive: bool) -> str:
     """Why no finding in this result is not the same as none in the grammar; empty when it is.
 
     In a corpus some grammars are there because builds die over them or refuse them, and that is a finding of
-    its own; of a grammar that is asked about alone it says that nothing is known.
+    its own. Of a grammar that is asked about alone, or that may well show what is asked for, it says that
+    nothing is known: what a build refuses to read it has not mended.
     """
-    for found in result.deviations if alone else ():
+    for found in result.deviations if decisive else ():
         if found.cause == Cause.DIED or found.kind is Kind.GRAMMAR_REJECTED:
             return f"{result.name}: {found.kind}: {found.detail}"
     return "" if result.status == "complete" else f"{result.name}: {result.reason or 'untestable'}"
