@@ -142,6 +142,30 @@ def test_llguidance_forgets_the_bytes_of_a_token_that_a_terminal_takes_and_this_
     assert tally.explained[HIDDEN_BYTES] and not tally.mismatches
 
 
+class _WrongBytes(Oracle):
+    """An oracle with a fault of its own: token 97, also taken by a terminal, is followed as byte ``b``."""
+
+    def step(self, state: int, token: int) -> int:
+        if token == 97:
+            return self.automaton.step_token(state, 97, b"b", is_end=False)
+        return super().step(state, token)
+
+    def walk(self, path):
+        state = self.start
+        for token in path:
+            state = self.step(state, token)
+        return state
+
+
+def test_a_fault_of_the_oracle_behind_a_token_terminal_is_not_taken_for_one_of_llguidance():
+    text = 'root ::= <[97]> "x" | "b" "c"'
+    oracle = _WrongBytes(text, VOCABULARY)
+    tally = Tally("planted")
+    start, explain = LLGUIDANCE.start(oracle.grammar), partial(llguidance_fault, oracle)
+    compare_masks(tally, text, oracle, start, Seeded(3), 40, 2, explain)
+    assert tally.mismatches and not tally.explained
+
+
 def test_two_token_terminals_that_take_one_token_are_both_followed():
     oracle = Oracle('root ::= <[97]> "a" | !<[98]> "b"', VOCABULARY)
     allowed, _ = LLGUIDANCE.start(oracle.grammar).after([97]).mask()

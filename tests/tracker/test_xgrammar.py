@@ -11,7 +11,7 @@ import pytest
 
 from oracle import gbnf
 from oracle.gbnf import parse
-from oracle.mask import Oracle
+from oracle.mask import Mask, Oracle
 from oracle.vocabulary import read_vocabulary
 from tracker.audits.engines import xgrammar_engine
 from tracker.audits.engines.comparisons import compare_masks
@@ -122,6 +122,28 @@ def test_a_fault_of_the_oracle_is_not_taken_for_one_of_xgrammar(engine):
         tally = Tally("planted")
         compare_masks(tally, here, oracle, matcher, Seeded(1), 20, 4, XgrammarFaults(oracle, matcher))
         assert tally.mismatches, there
+
+
+@needed
+def test_a_token_that_the_oracle_loses_is_not_booked_as_surrogates(engine, monkeypatch):
+    # The reading with surrogates is computed over another vocabulary, which does not have the planted fault.
+    text = "root ::= [^a] [^x]*"
+    oracle = Oracle(text, VOCABULARY)
+    matcher = engine.start(text, oracle.grammar)
+    lost, right = IDS[b"bc"], Oracle.mask
+
+    def mask(self, state):
+        found = right(self, state)
+        if self.vocabulary is not VOCABULARY:
+            return found
+        tokens = found.tokens.copy()
+        tokens[lost] = False
+        return Mask(tokens, found.eos)
+
+    monkeypatch.setattr(Oracle, "mask", mask)
+    tally = Tally("planted")
+    compare_masks(tally, text, oracle, matcher, Seeded(1), 4, 1, XgrammarFaults(oracle, matcher))
+    assert tally.mismatches and not tally.explained
 
 
 # -- its faults, each at its smallest ------------------------------------------------------------------------

@@ -166,13 +166,27 @@ def agree(oracle: Oracle, mask: Mask, allowed: NDArray[np.bool_], end: bool) -> 
 
 
 def llguidance_fault(oracle: Oracle, path: list[int], allowed: NDArray[np.bool_], end: bool) -> str | None:
-    """``HIDDEN_BYTES`` if the mask is that of a token which a terminal takes and whose bytes do not match."""
+    """``HIDDEN_BYTES`` if the mask is that of a token which a terminal takes and whose bytes do not match.
+
+    Such a mask is also what a right engine gives where the oracle follows bytes wrongly, so the textbook
+    recognizer has to side with the oracle on every token that differs, and on the end.
+    """
     automaton = oracle.automaton
     state = oracle.start
     for token in path:
         as_terminal = automaton.step_token(state, token, b"", is_end=token in oracle.end_tokens)
         state = as_terminal if as_terminal != DEAD else oracle.step(state, token)
-    return HIDDEN_BYTES if agree(oracle, oracle.mask(state), allowed, end) else None
+    if not agree(oracle, oracle.mask(state), allowed, end):
+        return None
+    ours = oracle.mask(oracle.walk(path))
+    pieces = oracle.vocabulary.pieces
+    recognizer = Recognizer(oracle.grammar, oracle.vocabulary.ids_by_text, oracle.end_tokens)
+    before = [InputToken(token, pieces[token]) for token in path]
+    confirmed = ours.eos == recognizer.member(before) and all(
+        bool(ours.tokens[token]) == recognizer.viable([*before, InputToken(token, pieces[token])])
+        for token in np.flatnonzero(ours.tokens != allowed).tolist()
+    )
+    return HIDDEN_BYTES if confirmed else None
 
 
 def _described(

@@ -12,6 +12,7 @@ token, says the opposite of its mask, and is right.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Protocol
@@ -38,6 +39,10 @@ ENCODED_SURROGATES = ((0xED, 0xED), (0xA0, 0xBF), (0x80, 0xBF))
 """The bytes that U+D800 to U+DFFF would have."""
 
 
+_SURROGATE = re.compile(rb"\xed(?:[\xa0-\xbf]|$)")
+"""What an output has in it, or ends with, that a surrogate has a part in."""
+
+
 class Acceptor(Protocol):
     """A party that can be handed single tokens."""
 
@@ -57,16 +62,31 @@ class XgrammarFaults:
     def __call__(self, path: list[int], allowed: NDArray[np.bool_], end: bool) -> str | None:
         """The fault that predicts exactly this mask after this path; None if none does."""
         oracle = self._oracle
+        right = oracle.mask(oracle.walk(path))
         with_surrogates = self._surrogates.mask(path)
-        if agree(oracle, with_surrogates, allowed, end):
+        lawful = self._by_surrogates(path, right, with_surrogates)
+        if lawful and agree(oracle, with_surrogates, allowed, end):
             return SURROGATES_ALLOWED
-        for predicted in (oracle.mask(oracle.walk(path)), with_surrogates):
+        for predicted in (right, with_surrogates) if lawful else (right,):
             tokens = np.flatnonzero(predicted.tokens != allowed).tolist()
             settled = allowed.copy()
             settled[tokens] = self._parser.accepts(path, tokens)
             if agree(oracle, predicted, settled, end):
                 return MASK_AGAINST_PARSER
         return None
+
+    def _by_surrogates(self, path: list[int], right: Mask, with_surrogates: Mask) -> bool:
+        """Whether two masks differ by surrogates alone.
+
+        The second one comes from another vocabulary, so by another way through the oracle: where it differs
+        in anything else, one of the two is wrong, and that is no fault of xgrammar's.
+        """
+        pieces = self._oracle.vocabulary.pieces
+        before = b"".join(pieces[token] for token in path)[-2:]
+        different = np.flatnonzero(right.tokens != with_surrogates.tokens).tolist()
+        return right.eos == with_surrogates.eos and all(
+            with_surrogates.tokens[token] and _SURROGATE.search(before + pieces[token]) for token in different
+        )
 
 
 class SurrogateReading:
