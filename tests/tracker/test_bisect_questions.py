@@ -95,6 +95,24 @@ def running(pid: int) -> bool:
         return False
 
 
+def test_a_command_is_not_remembered_when_its_script_or_its_folder_is_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "p.sh").write_text("exit 0")
+    asked = Command("sh ./p.sh 'and more'", "r")
+    first = asked.identity
+    assert asked.identity == first
+    (tmp_path / "p.sh").write_text("exit 1")
+    assert asked.identity != first
+    (tmp_path / "p.sh").write_text("exit 0")
+    assert asked.identity == first
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert asked.identity != first
+    assert Command("unterminated 'quote", "r").identity
+
+
 def test_a_command_is_remembered_for_its_range_only() -> None:
     assert Command("x", "a b").identity == Command("x", "a b").identity
     assert Command("x", "a b").identity != Command("x", "a c").identity
@@ -179,6 +197,23 @@ def test_in_a_corpus_a_grammar_that_kills_the_build_hides_nothing(
     assert ask(causes=("surrogate",)) == Reply(A, "3 grammars audited")
     assert ask(causes=("overlong",), grammars=("kills", "c*")) == Reply(A, "2 grammars audited")
     assert ask(grammars=("nothing",)).verdict is U
+
+
+@pytest.mark.build
+@pytest.mark.parametrize(
+    "unread", [f'{MINIMAL}\na ::= a "x" | "y"\n', "root ::= " + "(" * 60000 + '"\u4e16"' + ")" * 60000]
+)
+def test_what_a_build_does_not_read_is_not_mended(
+    build_0_3_36: Build, vocabulary: VocabularyFile, unread: str
+) -> None:
+    entries = (
+        CorpusEntry(name="unread", why="of a test", states=9, inline=unread, text=unread),
+        CorpusEntry(name="clean", why="of a test", states=3, inline='root ::= "a"', text='root ::= "a"'),
+    )
+    watch = Watch(name="w", causes=(Cause.OVERLONG,))
+    question = Deviates(watch=watch, entries=entries, vocabulary=vocabulary, about="anything")
+    reply = question.ask(build_0_3_36)
+    assert reply.verdict is U and reply.detail.startswith("unread: ")
 
 
 @pytest.mark.build

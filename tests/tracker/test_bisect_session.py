@@ -155,6 +155,26 @@ def test_an_error_that_no_release_is_to_blame_for_stops_the_search(
         Session(releases(35), examine, log, Heard(), jobs=jobs).run()
 
 
+def test_an_error_where_the_search_need_not_look_does_not_end_it(tmp_path: Path, log: Log) -> None:
+    # Both ends say the same, so that nothing between them is needed; ahead of that the middle is looked at.
+    for jobs in (1, 3):
+        examine = _BrokenBetween(str(releases(9)[0]), str(releases(9)[-1]))
+        result = Session(releases(9), examine, Log(tmp_path / f"{jobs}.jsonl"), Heard(), jobs=jobs).run()
+        assert result.answer.outcome is Outcome.SAME_ENDS
+
+
+@dataclass(frozen=True)
+class _BrokenBetween:
+    first: str
+    last: str
+
+    def __call__(self, release: Release) -> Look:
+        if str(release) in (self.first, self.last):
+            time.sleep(0.5)
+            return Look(release=str(release), verdict=A)
+        raise UsageError("cannot be run")
+
+
 def test_a_bug_in_a_worker_reaches_the_caller_as_one(tmp_path: Path, log: Log) -> None:
     examine = Scripted((("9000", A),), tmp_path)
     with pytest.raises(RuntimeError, match="KeyError"):

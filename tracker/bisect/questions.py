@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shlex
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -129,7 +130,8 @@ class Command:
     0 is absent (good), 1 to 124 present (bad), 125 untestable. The command runs in a shell, as the user and
     in the user's environment, with ``LLAMA_TRACKER_*`` added: it is the user's program, not upstream's.
     ``range`` keeps the verdicts of one range of builds apart from those of another, since nothing tells
-    whether the command still does the same.
+    whether the command still does the same; so do the folder that it runs in and the contents of files that
+    it names.
     """
 
     command: str
@@ -149,7 +151,7 @@ class Command:
     @property
     def identity(self) -> str:
         """See ``Question``."""
-        return digest("command", self.command, self.range)
+        return digest("command", self.command, self.range, os.getcwd(), _files_named(self.command))
 
     def ask(self, build: Build) -> Reply:
         """See ``Question``. Raises UsageError when the command itself cannot be run."""
@@ -183,6 +185,16 @@ class Command:
             f"--probe: the command ended with {how}, which is no verdict ({last or 'no output'}): "
             f"let it exit with 0 (good), 1 (bad) or 125 (untestable)"
         )
+
+
+def _files_named(command: str) -> list[tuple[str, str]]:
+    """The files that are words of a command, each with a digest of what is in it."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return []
+    files = sorted({word for word in words if Path(word).is_file()})
+    return [(file, hashlib.sha256(Path(file).read_bytes()).hexdigest()) for file in files]
 
 
 def probe_environment(build: Build) -> dict[str, str]:

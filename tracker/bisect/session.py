@@ -14,7 +14,7 @@ from typing import Protocol
 from tracker.bisect.looks import Examine, Log, Look
 from tracker.bisect.search import DEFAULT_PATIENCE, Answer, Outcome, Probe, plan
 from tracker.bisect.workers import Workers
-from tracker.errors import UsageError
+from tracker.errors import TrackerError, UsageError
 from tracker.releases import ChannelName, Release
 
 
@@ -113,9 +113,13 @@ class Session:
         return probes
 
     def _ahead(self) -> Answer:
+        failed: dict[int, TrackerError] = {}
         with Workers(self.examine) as workers:
             while not isinstance(probes := self._plan(), Answer):
-                wanted = {probe.index: probe for probe in probes}
+                # An error counts where the search has to look next, as it would without looking ahead.
+                if probes[0].index in failed:
+                    raise failed[probes[0].index]
+                wanted = {probe.index: probe for probe in probes if probe.index not in failed}
                 for index in set(workers.running) - set(wanted):
                     workers.stop(index)
                     self.listener.dropped(self.releases[index])
@@ -124,6 +128,9 @@ class Session:
                         self._tell(probe)
                         workers.start(index, self.releases[index])
                 index, look = workers.next()
+                if isinstance(look, TrackerError):
+                    failed[index] = look
+                    continue
                 self.log.append(look)
                 self._note(index, look)
         return probes

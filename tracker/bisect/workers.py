@@ -59,8 +59,8 @@ class Workers:
         self._signal(index)
         self._join(index)
 
-    def next(self) -> tuple[int, Look]:
-        """Wait for the next look that is finished. Raises what it has raised."""
+    def next(self) -> tuple[int, Look | TrackerError]:
+        """Wait for the next look, or for an error that no release is to blame for. Raises a bug of ours."""
         by_pipe = {id(pipe): index for index, (_, pipe) in self.running.items()}
         ready = wait([pipe for _, pipe in self.running.values()])[0]
         index = by_pipe[id(ready)]
@@ -70,7 +70,7 @@ class Workers:
         except EOFError:
             answer = TrackerError("a process that looked at a release was killed; run again to go on")
         self._join(index)
-        if isinstance(answer, BaseException):
+        if isinstance(answer, BaseException) and not isinstance(answer, TrackerError):
             raise answer
         return index, answer
 

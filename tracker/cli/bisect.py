@@ -21,7 +21,7 @@ from tracker.cache import Cache
 from tracker.cli import options
 from tracker.cli.output import OUTPUT, write_json
 from tracker.config import Watch, load_config
-from tracker.errors import ExitCode, UsageError
+from tracker.errors import ExitCode, TrackerError, UsageError
 from tracker.pipeline import SOURCE_TREE_STATES, Selection, load_vocabulary, select_grammars
 from tracker.releases import ChannelName, Release, parse_release
 from tracker.releases.channels import list_range, open_channel
@@ -125,17 +125,25 @@ def bisect(
         voice.say(sentence(question, result))
         return result
 
+    def write(*results: Result) -> None:
+        findings = Findings(question=question, results=results, commits=_titles(results[-1], cache))
+        if report is not None:
+            write_atomic(report, markdown(findings).encode())
+        if json:
+            write_json(json, json_text(findings))
+        if json != "-":
+            _print(findings)
+
     results = [search(releases)]
     if git and results[0].found and releases[0].channel is not ChannelName.GIT:
         fresh = False
-        results.append(search(_commits(results[0], git, cache)))
-    findings = Findings(question=question, results=tuple(results), commits=_titles(results[-1], cache))
-    if report is not None:
-        write_atomic(report, markdown(findings).encode())
-    if json:
-        write_json(json, json_text(findings))
-    if json != "-":
-        _print(findings)
+        try:
+            results.append(search(_commits(results[0], git, cache)))
+        except TrackerError:
+            # What was found is not lost with what could not be found.
+            write(*results)
+            raise
+    write(*results)
     return ExitCode.OK if results[-1].found else ExitCode.INCOMPLETE
 
 
