@@ -188,8 +188,11 @@ def _states(
         was = np.unpackbits(np.frombuffer(seen.masks[-1][1], np.uint8), count=count).view(np.bool_)
         try:
             reply = new.mask(entry.text, place.path, check_path=True)
-            # Asked again for the time: the first answer of a path pays for what the second finds ready.
-            again = old.mask(entry.text, place.path)
+            if reply.refused_at is None:
+                # Asked again for the time, both alike: the first answer of a path pays for what the second
+                # finds ready, and so does whoever is asked first.
+                order = (old, new) if found.states % 2 else (new, old)
+                again = {client: client.mask(entry.text, place.path) for client in order}
         except (WorkerDied, GrammarRejected) as error:
             found.moves.append(_died(entry, place, str(error)))
             continue
@@ -197,8 +200,8 @@ def _states(
             found.moves.append(_died(entry, place, "a token on the way, which both should allow, is masked"))
             continue
         found.states += 1
-        found.before_seconds += again.apply_cpu_seconds
-        found.after_seconds += reply.apply_cpu_seconds
+        found.before_seconds += again[old].apply_cpu_seconds
+        found.after_seconds += again[new].apply_cpu_seconds
         if not np.array_equal(was, reply.allowed):
             found.moves.append(_move(entry, place, was, reply.allowed, oracle.mask(place.state), ends))
         yield place
