@@ -53,6 +53,43 @@ def test_a_request_to_terminate_is_said_and_has_its_exit_code() -> None:
     assert done.stderr.strip().endswith("run it again to go on")
 
 
+def test_a_closed_standard_stream_is_opened_on_nothing() -> None:
+    # Otherwise a pipe to a child gets its number, and the child's start looks like a crash.
+    asked = "import os, tracker.cli as cli; cli.run = lambda _: os.pipe()[0]; cli.main([])"  # its exit code
+    done = subprocess.run(f"'{sys.executable}' -c \"{asked}\" <&- >&-", shell=True, cwd=ROOT)
+    assert done.returncode > 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--json", "/dev/full"], "--json /dev/full: cannot be written"),
+        (["--log", "/"], "--log /: cannot be written"),
+        (["--report", "/nowhere/x"], "--report /nowhere/x: cannot be written"),
+        (["--report", "same", "--json", "same"], "--report same: is the file of --json as well"),
+    ],
+)
+def test_targets_of_a_bisect_are_looked_at_before_anything_else(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ends = ["bisect", "--good", "llama-cpp-python==0.3.16", "--bad", RELEASE, "--probe", "true"]
+    assert run([*ends, *arguments]) == ExitCode.USAGE
+    assert said in capsys.readouterr().err
+
+
+def test_a_device_without_an_end_is_no_grammar(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["check", "/dev/zero", "--release", RELEASE]) == ExitCode.USAGE
+    assert "/dev/zero: is larger than 16 MiB" in capsys.readouterr().err
+
+
+def test_a_file_where_the_cache_should_be_is_no_bug(
+    grammar: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("LLAMA_TRACKER_CACHE", str(grammar))
+    assert run(["builds", "list"]) == ExitCode.INCOMPLETE
+    assert "Not a directory" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -6,6 +6,8 @@ errors into one line and an exit code.
 
 from __future__ import annotations
 
+import errno
+import os
 import signal
 import sys
 import traceback
@@ -42,6 +44,9 @@ INTERRUPTED = 130
 
 INTERRUPTED_TEXT = "interrupted: what was finished is kept, run it again to go on"
 
+_OF_THE_MACHINE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.ENOTDIR})
+"""Errors that are no bug of ours: a full or write-protected disk, a file where a folder should be."""
+
 app = typer.Typer(
     name="llama-tracker",
     no_args_is_help=True,
@@ -73,8 +78,16 @@ def _options(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code."""
+    _open_standard_streams()
     signal.signal(signal.SIGTERM, _terminated)
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def _open_standard_streams() -> None:
+    """Open closed ones of descriptors 0 to 2 on nothing, so that no pipe of ours gets their numbers."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)
 
 
 def _terminated(number: int, frame: FrameType | None) -> None:
@@ -107,6 +120,10 @@ def run(arguments: Sequence[str]) -> int:
         sys.stderr.close()
         return 141
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE:
+            where = f"{error.filename}: " if error.filename else ""
+            OUTPUT.problem(f"llama-tracker: {where}{error.strerror}: make room or give another place")
+            return ExitCode.INCOMPLETE
         mistake = _usage_mistake(error)
         if mistake is not None:
             if mistake:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -19,7 +19,7 @@ from tracker.bisect.search import DEFAULT_PATIENCE, Probe
 from tracker.bisect.session import Result, Session
 from tracker.cache import Cache
 from tracker.cli import options
-from tracker.cli.output import OUTPUT, write_json
+from tracker.cli.output import OUTPUT, check_target, write_json
 from tracker.config import Watch, load_config
 from tracker.errors import ExitCode, TrackerError, UsageError
 from tracker.pipeline import SOURCE_TREE_STATES, Selection, load_vocabulary, select_grammars
@@ -104,6 +104,7 @@ def bisect(
         raise UsageError("bisect: ask one thing: --watch NAME, --grammar FILE or --probe COMMAND")
     if grammar is None and (kind or cause or accepts or at is not None):
         raise UsageError("bisect: --kind, --cause, --at and --accepts go with --grammar FILE")
+    _check_targets({"--json": json, "--report": str(report or ""), "--log": str(log or "")})
     cache = Cache.default()
     releases = _range(good, bad, cache)
     question: Question
@@ -145,6 +146,18 @@ def bisect(
             raise
     write(*results)
     return ExitCode.OK if results[-1].found else ExitCode.INCOMPLETE
+
+
+def _check_targets(targets: Mapping[str, str]) -> None:
+    """Refuse targets that cannot be written, and one file for two of them."""
+    taken: dict[Path, str] = {}
+    for option, target in targets.items():
+        if target in ("", "-"):
+            continue
+        path = Path(target)
+        check_target(option, path)
+        if (other := taken.setdefault(path.resolve(), option)) != option:
+            raise UsageError(f"{option} {target}: is the file of {other} as well: give each one of its own")
 
 
 def _range(good: str, bad: str, cache: Cache) -> Sequence[Release]:

@@ -64,16 +64,20 @@ OUTPUT = Output()
 
 
 def check_json_target(target: str) -> None:
-    """Refuse a target of ``--json`` that cannot be written, before any work is done.
+    """``check_target`` for ``--json``, where ``-`` is standard output."""
+    if target not in ("", "-"):
+        check_target("--json", Path(target))
+
+
+def check_target(option: str, path: Path) -> None:
+    """Refuse a file that cannot be written, before any work is done.
 
     Raises:
-        UsageError: the folder is not there or cannot be written to, or the target is a folder.
+        UsageError: the folder is not there or cannot be written to, or what is there is no regular file.
     """
-    if target in ("", "-"):
-        return
-    path = Path(target)
-    if path.is_dir() or not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
-        raise UsageError(f"--json {target}: cannot be written: give a file in a folder that is there")
+    unfit = path.exists() and not path.is_file()
+    if unfit or not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
+        raise UsageError(f"{option} {path}: cannot be written: give a file in a folder that is there")
 
 
 def check_folder(path: Path) -> None:

@@ -12,7 +12,7 @@ from tracker.audits.grammar.corpus import CorpusEntry, load_corpus
 from tracker.build import Build
 from tracker.cache import Cache
 from tracker.cli import options
-from tracker.cli.output import OUTPUT, state_progress, write_json
+from tracker.cli.output import OUTPUT, check_json_target, state_progress, write_json
 from tracker.errors import ExitCode, TrackerError
 from tracker.patching import PatchedSource, apply_patch, read_patch
 from tracker.pipeline import Selection, load_vocabulary, make_build, select_grammars
@@ -42,6 +42,7 @@ def try_patch(
 
     Example: llama-tracker try patches/grammar-well-formed-utf8.patch llama-cpp-python==0.3.36
     """
+    check_json_target(json)
     cache = Cache.default()
     wanted = read_patch(patch)
     names = expand(release, cache)

@@ -159,6 +159,10 @@ def source_tree_grammars(tree: Path, states: int) -> tuple[CorpusEntry, ...]:
     return tuple(found)
 
 
+MAX_FILE = 16 << 20
+"""Bytes of the largest grammar file that is read: a device has no end."""
+
+
 def grammar_file(path: Path, states: int) -> CorpusEntry:
     """A grammar of the user's own.
 
@@ -166,7 +170,11 @@ def grammar_file(path: Path, states: int) -> CorpusEntry:
         UsageError: the file cannot be read or is not UTF-8.
     """
     try:
-        text = path.read_bytes().decode("utf-8")
+        with open(path, "rb") as file:
+            content = file.read(MAX_FILE + 1)
+        if len(content) > MAX_FILE:
+            raise UsageError(f"{path}: is larger than {MAX_FILE >> 20} MiB: give the path of a GBNF file")
+        text = content.decode("utf-8")
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}: give the path of a GBNF file") from None
     except UnicodeDecodeError as error:
