@@ -54,6 +54,10 @@ class Budget:
     required_pairs: int
     required_whole: int
 
+    def least(self, grammars: int) -> int:
+        """Pairs that a party has to reach over drawn grammars: it may give some up, not most of them."""
+        return max(1, self.walks * grammars // 2)
+
 
 FULL = Budget(3_000, 1_500, 3_000, 120, 1_500, 8, 24, 100_000, 500)
 
@@ -87,23 +91,23 @@ def run_cross_oracles(
         tell: progress.
     """
     tell("oracle next to derivatives by brute force")
-    parties = [(brute_force(budget), 1)]
+    parties = [(brute_force(budget), budget.least(budget.brute))]
     tell("oracle next to the textbook recognizer")
-    parties.append((textbook(budget, synthetic), 1))
+    parties.append((textbook(budget, synthetic), budget.least(budget.textbook)))
     present = {name for name in ("llguidance", "lark") if importlib.util.find_spec(name) is not None}
     if "llguidance" in present:
         tell("oracle next to llguidance, drawn grammars")
-        parties.append((llguidance_drawn(budget, synthetic), 1))
+        parties.append((llguidance_drawn(budget, synthetic), budget.least(budget.llguidance)))
         if whole is not None:
             tell("oracle next to llguidance, whole vocabulary")
             parties.append((llguidance_named(budget, whole, named), budget.required_whole))
     if "lark" in present:
         tell("oracle next to lark's Earley parser")
-        parties.append((lark_drawn(budget), 1))
+        parties.append((lark_drawn(budget), budget.least(budget.lark)))
     without_xgrammar = xgrammar_missing()
     if without_xgrammar is None:
         tell("oracle next to xgrammar, drawn grammars")
-        parties.append((xgrammar_drawn(budget, synthetic), 1))
+        parties.append((xgrammar_drawn(budget, synthetic), budget.least(budget.xgrammar)))
         if whole is not None:
             tell("oracle next to xgrammar, whole vocabulary")
             parties.append((xgrammar_named(budget, whole, named), budget.required_whole))
