@@ -23,6 +23,9 @@ from tracker.audits.engines.tally import Opinion, Tally
 HIDDEN_BYTES = "a token terminal hides that the same token also matches by its bytes"
 """The documented fault of llguidance; smallest case ``root ::= "ab" | <[97]>`` after token 97 (``a``)."""
 
+CONFIRMED = 64
+"""Tokens of one mask that the textbook recognizer is asked about before a mismatch counts as explained."""
+
 Explanation = Callable[[list[int], NDArray[np.bool_], bool], str | None]
 """Names the fault that predicts exactly these allowed tokens and this end after a token path, if one does."""
 
@@ -169,7 +172,8 @@ def llguidance_fault(oracle: Oracle, path: list[int], allowed: NDArray[np.bool_]
     """``HIDDEN_BYTES`` if the mask is that of a token which a terminal takes and whose bytes do not match.
 
     Such a mask is also what a right engine gives where the oracle follows bytes wrongly, so the textbook
-    recognizer has to side with the oracle on every token that differs, and on the end.
+    recognizer has to side with the oracle on the end and on the tokens that differ: on all of them, or on
+    ``CONFIRMED`` spread evenly where they are more, since each is recognized from scratch.
     """
     automaton = oracle.automaton
     state = oracle.start
@@ -180,11 +184,12 @@ def llguidance_fault(oracle: Oracle, path: list[int], allowed: NDArray[np.bool_]
         return None
     ours = oracle.mask(oracle.walk(path))
     pieces = oracle.vocabulary.pieces
+    different = np.flatnonzero(ours.tokens != allowed)
     recognizer = Recognizer(oracle.grammar, oracle.vocabulary.ids_by_text, oracle.end_tokens)
     before = [InputToken(token, pieces[token]) for token in path]
     confirmed = ours.eos == recognizer.member(before) and all(
         bool(ours.tokens[token]) == recognizer.viable([*before, InputToken(token, pieces[token])])
-        for token in np.flatnonzero(ours.tokens != allowed).tolist()
+        for token in different[:: -(-len(different) // CONFIRMED) or 1].tolist()
     )
     return HIDDEN_BYTES if confirmed else None
 
