@@ -60,7 +60,8 @@ def shares_table(facts: dict[str, RunFacts]) -> Table:
     table = Table("", *facts, title=title)
     rows = {
         "llama.cpp's apply": "apply",
-        "requests that the library died of": "died",
+        "apply, until a deadline": "died_in_apply",
+        "other requests that the library died of": "died",
         "children otherwise": "child",
         "starting children": "starting",
         "waiting for us or for a processor": "waiting",

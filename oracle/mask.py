@@ -86,10 +86,14 @@ class Oracle:
         return state
 
     def successors(self, state: int) -> NDArray[np.int32]:
-        """The state behind every token, ``DEAD`` where not viable: int32, shape (vocabulary size,)."""
-        following = self._steps.after(state).copy()
+        """The state behind every token, ``DEAD`` where not viable: int32, shape (vocabulary size,).
+
+        Not to be written to.
+        """
+        following = self._steps.after(state)
         edges = self.automaton.token_edges(state)
         if edges.positive or edges.negated:
+            following = following.copy()
             special = {*edges.positive, *self.end_tokens, *(excluded for excluded, _ in edges.negated)}
             ordinary = np.ones(len(following), dtype=np.bool_)
             ordinary[list(special)] = False

@@ -175,6 +175,8 @@ class TokenSteps:
             if alive is None and np.count_nonzero(level) < _DENSE * (begin - before):
                 alive = np.flatnonzero(level)
                 alive += before
+            if alive is not None and len(alive) <= FEW:
+                break
             if alive is None:
                 table = self._table(level)
                 entries = np.take(states, trie.parent[begin:end], mode="clip").astype(np.intp)

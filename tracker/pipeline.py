@@ -34,7 +34,7 @@ from tracker.vocabulary import qwen25_vocabulary
 VOCABULARY_NAME = "qwen2.5"
 SYNTHETIC_NAME = "synthetic"
 
-SOURCE_TREE_STATES = 40
+SOURCE_TREE_STATES = 100
 """States compared in each grammar of a build's own source tree."""
 
 Tell = Callable[[str], None]

@@ -21,7 +21,7 @@ class FakeClient:
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
         self.asked: list[tuple[int, ...]] = []
-        self.sent: deque[tuple[str, tuple[int, ...]]] = deque()
+        self.sent: deque[tuple[str, tuple[int, ...], bool]] = deque()
 
     def mask(
         self, grammar: bytes | str, path: Sequence[int], root: str = "root", *, check_path: bool = False
@@ -34,10 +34,13 @@ class FakeClient:
         self, grammar: bytes | str, path: Sequence[int], root: str = "root", *, check_path: bool = False
     ) -> None:
         self.asked.append(tuple(path))
-        self.sent.append((str(grammar), tuple(path)))
+        self.sent.append((str(grammar), tuple(path), check_path))
 
     def receive_mask(self) -> MaskReply:
-        grammar, path = self.sent.popleft()
+        grammar, path, check_path = self.sent.popleft()
+        for index, token in enumerate(path if check_path else ()):
+            if not self.answer(grammar, path[:index])[token]:
+                return MaskReply(self.answer(grammar, path[:index]), index, 0.001, 0.001, 0.0, 0.0)
         return MaskReply(self.answer(grammar, path), None, 0.001, 0.001, 0.0, 0.0)
 
     def close(self) -> None:

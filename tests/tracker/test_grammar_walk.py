@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from oracle.mask import Oracle
@@ -24,14 +27,21 @@ def ends() -> Ends:
     return Ends.of(VOCABULARY, mask)
 
 
+def outputs(path: tuple[int, ...]) -> bytes:
+    return b"".join(VOCABULARY.pieces[token] for token in path)
+
+
 def entry(text: str, **more: object) -> CorpusEntry:
     return CorpusEntry.model_validate({"name": "x", "why": "test", "inline": text, "text": text, **more})
 
 
-def walked(text: str, states: int = 100, client: FakeClient | None = None) -> tuple[Walk, FakeClient]:
+def walked(
+    text: str, states: int = 100, client: FakeClient | None = None, visit: Sequence[bytes] = ()
+) -> tuple[Walk, FakeClient]:
     client = client or FakeClient(faithful(VOCABULARY, END))
     result = Walk()
-    for _ in walk(Oracle(text, VOCABULARY), client, text, ends(), states=states, keep_every=2, result=result):  # type: ignore[arg-type]
+    oracle = Oracle(text, VOCABULARY)
+    for _ in walk(oracle, client, text, ends(), states=states, keep_every=2, result=result, visit=visit):  # type: ignore[arg-type]
         pass
     return result, client
 
@@ -63,6 +73,30 @@ def test_a_walk_that_was_cut_says_so() -> None:
     assert result.visited == 4
     assert result.left > 0
     assert result.bound == "4 states"
+
+
+def test_outputs_asked_for_come_first_and_once() -> None:
+    # By hand: start, "a", "ab", "abc", "abcd".
+    result, client = walked('root ::= "abcd"', visit=[b"abc", b"a", b"abc", b"zz", b""])
+    assert [outputs(path) for path in client.asked[:3]] == [b"abc", b"a", b""]
+    assert (result.visited, result.exhaustive) == (5, True)
+    assert result.coverage is not None and (result.coverage.reached, result.coverage.positions) == (4, 4)
+
+
+@pytest.mark.parametrize("visit", [[b"abc"], [b"abc", b"ab", b"abcd"], [b"abcd", b"a", b"abc"]])
+def test_a_state_behind_a_refused_path_is_met_by_the_walk_all_the_same(visit: list[bytes]) -> None:
+    honest = faithful(VOCABULARY, END)
+    long = IDS[b"ab"]
+
+    def refuses_the_long_token(grammar: str, path: tuple[int, ...]) -> NDArray[np.bool_]:
+        allowed = honest(grammar, path).copy()
+        allowed[long] = False
+        return allowed
+
+    result, client = walked('root ::= "abcd"', client=FakeClient(refuses_the_long_token), visit=visit)
+    assert {outputs(path) for path in client.asked} == {b"", b"a", b"ab", b"abc", b"abcd"}
+    assert (result.visited, result.exhaustive) == (5, True)
+    assert sorted(result.outputs) == [b"", b"a", b"ab", b"abc", b"abcd"]
 
 
 def test_each_state_is_reached_by_its_shortest_token() -> None:

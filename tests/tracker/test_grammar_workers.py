@@ -12,6 +12,7 @@ import pytest
 from tracker.audits.grammar.workers import Workers
 from tracker.build import Build
 from tracker.libllama.client import LibllamaClient, Limits
+from tracker.libllama.stage import Stage
 
 BUILD = cast(Build, object())
 """Never looked at: a client starts its child at the first request."""
@@ -65,14 +66,16 @@ def test_the_shares_add_up_to_the_whole() -> None:
         client = pool.client(SHORT)
         client.spent.answers += 0.003
         client.spent.apply += 0.002
-        client.spent.died += 0.004
+        client.spent.died[Stage.READING] += 0.004
+        client.spent.died[Stage.APPLYING] += 0.005
         client.spent.starting += 0.001
 
     with workers(2) as pool:
         pool.run([task, task, task], range(3))
         shares = pool.shares()
-    parts = shares.apply, shares.died, shares.starting, shares.child, shares.waiting
+    dead = shares.died, shares.died_in_apply
+    parts = shares.apply, *dead, shares.starting, shares.child, shares.waiting
     assert sum(parts) == pytest.approx(shares.whole)
-    assert (shares.apply, shares.died, shares.starting) == pytest.approx((0.006, 0.012, 0.003))
+    assert (shares.apply, *dead, shares.starting) == pytest.approx((0.006, 0.012, 0.015, 0.003))
     assert shares.child == pytest.approx(0.003)
     assert shares.own >= 0

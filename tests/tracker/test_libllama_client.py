@@ -23,6 +23,7 @@ from tracker.libllama.client import (
     VocabularyPieces,
     WorkerDied,
 )
+from tracker.libllama.stage import Stage
 
 pytestmark = pytest.mark.build
 
@@ -193,11 +194,20 @@ def test_a_reversed_bound_eats_memory(build_0_3_36: Build, vocabulary_file: Path
         assert small.grammar_accepted('root ::= "a"')
 
 
+DOUBLINGS = "".join(f'r{i} ::= r{i + 1} | "x" | r{i + 1}\n' for i in range(40)) + 'r40 ::= "a"\nroot ::= r0'
+"""Upstream's search for left recursion visits 2 ** 40 ways through it."""
+
+
 def test_a_mask_that_takes_for_ever_is_a_hang(build_0_3_36: Build, vocabulary_file: Path) -> None:
     with LibllamaClient(build_0_3_36, vocabulary_file, SHORT) as impatient:
         with pytest.raises(WorkerDied) as death:
             impatient.mask(SLOW, [])
         assert (death.value.kind, death.value.signal) == (DeathKind.HANG, signal.SIGXCPU)
+        assert death.value.stage is Stage.APPLYING
+        with pytest.raises(WorkerDied) as reading:
+            impatient.grammar_accepted(DOUBLINGS)
+        assert (reading.value.kind, reading.value.stage) == (DeathKind.HANG, Stage.READING)
+        assert impatient.mask("root ::= [a-z]+", []).allowed.any()
 
 
 def test_a_child_that_waits_is_a_hang_by_the_clock(build_0_3_36: Build, vocabulary_file: Path) -> None:

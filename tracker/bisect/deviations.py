@@ -17,10 +17,10 @@ from oracle.automaton import DEAD
 from oracle.gbnf import Characters, GrammarError, parse
 from oracle.mask import Oracle
 from tracker.audits.grammar.audit import LIMITS, NULL_EVERY, ROBUSTNESS_LIMITS, VocabularyFile
-from tracker.audits.grammar.compare import Ends, Place, Reading, compare_state
+from tracker.audits.grammar.compare import Ends, Place, compare_state
 from tracker.audits.grammar.controls import positive_controls, vocabulary_control
 from tracker.audits.grammar.corpus import CorpusEntry, source_tree_grammars
-from tracker.audits.grammar.reading import upstream_reading
+from tracker.audits.grammar.reading import reading_of
 from tracker.audits.grammar.unit import audit_grammar
 from tracker.audits.grammar.version import audit_version
 from tracker.audits.grammar.walk import longest_tokens
@@ -202,7 +202,7 @@ class DeviatesAt:
         except OracleError as error:
             raise UsageError(f"{self.entry.name}: {error}: --at needs a grammar that has masks") from None
         pieces = self.vocabulary.vocabulary
-        reading = self._reading(oracle, ends)
+        reading = reading_of(oracle)
         paths = {longest_tokens(pieces, self.output), pieces.tokens_of_bytes(self.output)}
         for path in sorted(paths, key=len):
             reply = client.mask(self.entry.text, path, check_path=True)
@@ -226,17 +226,6 @@ class DeviatesAt:
                 Verdict.ABSENT, "the build refuses this output, which begins no string of the grammar"
             )
         return untestable("the build refuses this output, although it begins a string of the grammar")
-
-    def _reading(self, oracle: Oracle, ends: Ends) -> Reading:
-        """How upstream reads the text, so that a cause is the one that the whole audit would name."""
-        notes = [str(warning) for warning in oracle.grammar.warnings]
-        as_read = upstream_reading(oracle.grammar)
-        pieces = self.vocabulary.vocabulary
-        return Reading(
-            surrogates=any("is a surrogate" in note for note in notes),
-            beyond=any("lies beyond U+10FFFF" in note for note in notes),
-            other=None if as_read is None else Oracle(as_read, pieces, end_tokens=ends.ids),
-        )
 
 
 def _ready(client: LibllamaClient, vocabulary: VocabularyFile) -> tuple[Ends | None, str]:

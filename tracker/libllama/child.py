@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from tracker.libllama import protocol
+from tracker.libllama.stage import SharedStage, Stage
 from tracker.libllama.worker import EXIT_OUT_OF_MEMORY
 
 _ENVIRONMENT = {
@@ -68,13 +69,17 @@ class DeathKind(StrEnum):
 
 
 class ChildDied(Exception):
-    """The child is gone: ``kind``, ``signal`` (number or None), ``detail`` (the last lines it wrote)."""
+    """The child is gone: ``kind``, ``signal`` (number or None), ``detail`` (the last lines it wrote).
 
-    def __init__(self, kind: DeathKind, signal: int | None, detail: str) -> None:
+    ``stage`` is the library's call that it was in.
+    """
+
+    def __init__(self, kind: DeathKind, signal: int | None, detail: str, stage: Stage) -> None:
         super().__init__(kind)
         self.kind = kind
         self.signal = signal
         self.detail = detail
+        self.stage = stage
 
 
 class Child:
@@ -84,11 +89,13 @@ class Child:
         request_reader, self._writer = os.pipe()
         self._reader, answer_writer = os.pipe()
         self._errors = tempfile.TemporaryFile()
+        self._stage = SharedStage()
         self._errors_start = 0
         self._broken = False
         setup = {
             "reader": request_reader,
             "writer": answer_writer,
+            "stage": self._stage.fd,
             "parent": os.getpid(),
             "address_space": address_space,
         }
@@ -98,7 +105,7 @@ class Child:
                 stdin=subprocess.DEVNULL,
                 stdout=self._errors,
                 stderr=self._errors,
-                pass_fds=(request_reader, answer_writer),
+                pass_fds=(request_reader, answer_writer, self._stage.fd),
                 env=_ENVIRONMENT,
                 cwd="/",
                 start_new_session=True,
@@ -107,6 +114,7 @@ class Child:
             os.close(self._writer)
             os.close(self._reader)
             self._errors.close()
+            self._stage.close()
             raise
         finally:
             os.close(request_reader)
@@ -168,6 +176,7 @@ class Child:
             os.close(self._writer)
             os.close(self._reader)
             self._errors.close()
+            self._stage.close()
 
     def _buried(self, kind: DeathKind | None) -> ChildDied:
         if kind is None:
@@ -182,8 +191,9 @@ class Child:
         detail = self.errors()
         if kind is None:
             kind = _kind(status, number, detail)
+        stage = self._stage.read()
         self.close()
-        return ChildDied(kind, number, detail)
+        return ChildDied(kind, number, detail, stage)
 
 
 def _kind(status: int, number: int | None, detail: str) -> DeathKind:

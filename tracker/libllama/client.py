@@ -12,9 +12,9 @@ from __future__ import annotations
 import re
 import signal
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -25,6 +25,7 @@ import numpy.typing as npt
 from tracker.build import Build
 from tracker.errors import TrackerError
 from tracker.libllama.child import Child, ChildDied, DeathKind, Limits
+from tracker.libllama.stage import Stage
 
 __all__ = [
     "DeathKind",
@@ -50,14 +51,17 @@ class WorkerDied(TrackerError):
     """The child died at a request.
 
     ``kind`` and ``signal`` (number or None) say how, ``detail`` holds the last lines of its standard error,
-    ``request`` one line that names the request.
+    ``request`` one line that names the request, and ``stage`` the library's call that it died in.
     """
 
-    def __init__(self, kind: DeathKind, signal: int | None, detail: str, request: str) -> None:
+    def __init__(
+        self, kind: DeathKind, signal: int | None, detail: str, request: str, stage: Stage = Stage.OTHER
+    ) -> None:
         self.kind = kind
         self.signal = signal
         self.detail = detail
         self.request = request
+        self.stage = stage
         super().__init__(f"libllama {kind} at {request}")
 
 
@@ -108,14 +112,14 @@ class Spent:
     """Where a client's children spent their time so far, in seconds of the clock.
 
     ``answers`` is that of all answers; ``apply`` the part of it inside llama_sampler_apply, ``apply_cpu`` the
-    processor's time there; ``died`` that of requests at which the child died, ``starting`` that of starting
-    children.
+    processor's time there; ``died`` that of requests at which the child died, by the call it died in;
+    ``starting`` that of starting children.
     """
 
     apply: float = 0.0
     apply_cpu: float = 0.0
     answers: float = 0.0
-    died: float = 0.0
+    died: defaultdict[Stage, float] = field(default_factory=lambda: defaultdict(float))
     starting: float = 0.0
 
 
@@ -246,7 +250,7 @@ class LibllamaClient:
         reason = match[1] if match else detail.strip().rpartition("\n")[2] or "no reason given"
         if reason == "std::bad_alloc":
             self.close()
-            raise WorkerDied(DeathKind.OOM, None, detail, self._named(request))
+            raise WorkerDied(DeathKind.OOM, None, detail, self._named(request), Stage.READING)
         return reason, detail
 
     def request(
@@ -287,7 +291,7 @@ class LibllamaClient:
         try:
             answer, body = self._write().receive(self._limits)
         except ChildDied as death:
-            self.spent.died += time.perf_counter() - begun
+            self.spent.died[death.stage] += time.perf_counter() - begun
             self._child = None
             self._written = 0
             from_outside = death.signal in _SIGNALS_FROM_OUTSIDE and death.kind is DeathKind.CRASH
@@ -295,7 +299,9 @@ class LibllamaClient:
                 request.again = True
                 return self._receive()
             self._sent.popleft()
-            raise WorkerDied(death.kind, death.signal, death.detail, self._named(request)) from None
+            raise WorkerDied(
+                death.kind, death.signal, death.detail, self._named(request), death.stage
+            ) from None
         except BaseException:
             self.close()
             raise

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from tracker.libllama.protocol import Closed, read_frame, write_frame
+from tracker.libllama.stage import share
 
 EXIT_PARENT_GONE = 81
 EXIT_OUT_OF_MEMORY = 82
@@ -31,6 +32,7 @@ def main(arguments: list[str]) -> NoReturn:
     """Answer requests until the parent closes the pipe. The one argument is a JSON object ."""
     setup = json.loads(arguments[0])
     _take_limits(setup["address_space"], setup["parent"])
+    share(setup["stage"])
     reader, writer = setup["reader"], setup["writer"]
     library: Any = None
     while True:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +40,16 @@ class Ends:
     all: BoolMask
     proper: BoolMask
 
+    @cached_property
+    def index(self) -> NDArray[np.intp]:
+        """All of them by id, ascending."""
+        return np.flatnonzero(self.all)
+
+    @cached_property
+    def text(self) -> BoolMask:
+        """Tokens that end no generation: bool array of shape (vocabulary size,)."""
+        return ~self.all
+
     @classmethod
     def of(cls, vocabulary: Vocabulary, eog: BoolMask) -> Ends:
         """Split the build's end-of-generation tokens by the vocabulary's kinds."""
@@ -47,7 +58,7 @@ class Ends:
     @property
     def ids(self) -> frozenset[int]:
         """All of them by id."""
-        return frozenset(np.flatnonzero(self.all).tolist())
+        return frozenset(self.index.tolist())
 
 
 @dataclass(frozen=True)
@@ -127,13 +138,15 @@ def compare_state(
     """
     right = oracle.mask(place.state)
     reading = reading or Reading()
-    other = reading.explains(place)
-    build_eos = bool(allowed[ends.all].any())
-    text = ~ends.all
-    unsound = np.flatnonzero(allowed & ~right.tokens & text)
-    never_text = ends.proper.copy()
-    never_text[list(oracle.automaton.token_edges(place.state).positive)] = False
-    missing = np.flatnonzero(right.tokens & ~allowed & ~never_text)
+    build_eos = bool(allowed[ends.index].any())
+    differing = np.flatnonzero(allowed != right.tokens)
+    unsound = differing[allowed[differing] & ~ends.all[differing]]
+    missing = differing[right.tokens[differing]].tolist()
+    # A control token that ends generation is no text, but a token terminal may name it.
+    named = oracle.automaton.token_edges(place.state).positive
+    missing = [token for token in missing if token in named or not ends.proper[token]]
+    ends_differ = build_eos != right.eos
+    other = reading.explains(place) if len(unsound) or missing or ends_differ else None
     groups: dict[tuple[Kind, Cause, bool], list[int]] = {}
     inside = oracle.automaton.inside(place.state) > 0
     for token in unsound.tolist():
@@ -154,7 +167,7 @@ def compare_state(
             elif _taken_half_way(oracle, place.state, token):
                 cause = Cause.TOKEN_TERMINAL
         groups.setdefault((Kind.UNSOUND, cause, mid and cause not in ELSEWHERE), []).append(token)
-    for token in missing.tolist():
+    for token in missing:
         tail = place.text + oracle.vocabulary.pieces[token]
         mid = inside or missing_bytes(tail) > 0
         cause = cause_of_missing(oracle, place, token, ends)
@@ -169,11 +182,11 @@ def compare_state(
         read_so = other is not None and other.eos
         cause = Cause.PARSER if read_so else cause_of_unsound_end(place.text)
         deviations.append(deviation(place, Kind.EOS_UNSOUND, cause, inside and cause not in ELSEWHERE))
-    if right.eos and not build_eos and ends.all.any():
+    if right.eos and not build_eos and len(ends.index):
         read_so = other is not None and not other.eos
         cause = Cause.PARSER if read_so else Cause.UNEXPLAINED
         deviations.append(deviation(place, Kind.EOS_MISSING, cause, inside and cause not in ELSEWHERE))
-    return Comparison(tuple(deviations), allowed & right.tokens & text, build_eos)
+    return Comparison(tuple(deviations), allowed & right.tokens & ends.text, build_eos)
 
 
 def _taken_half_way(oracle: Oracle, state: int, token: int) -> bool:

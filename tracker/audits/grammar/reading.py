@@ -9,9 +9,27 @@ from __future__ import annotations
 from dataclasses import replace
 
 from oracle.gbnf import Characters, Grammar, Node, Repeat, Sequence
+from oracle.mask import Oracle
+from tracker.audits.grammar.compare import Reading
 
 LARGEST_BOUND = 2000
 """A maximum above it is dropped (since b10286; older builds refuse such a text, or keep the bound)."""
+
+REMEMBERED_MASKS = 16
+"""A mask is asked for a few times while its state is compared; 4,096 of them would be 620 MB."""
+
+
+def reading_of(oracle: Oracle) -> Reading:
+    """What is known of how upstream reads the grammar of an oracle."""
+    notes = [str(warning) for warning in oracle.grammar.warnings]
+    as_read = upstream_reading(oracle.grammar)
+    return Reading(
+        surrogates=any("is a surrogate" in note for note in notes),
+        beyond=any("lies beyond U+10FFFF" in note for note in notes),
+        other=None
+        if as_read is None
+        else Oracle(as_read, oracle.vocabulary, end_tokens=oracle.end_tokens, remember=REMEMBERED_MASKS),
+    )
 
 
 def upstream_reading(grammar: Grammar) -> Grammar | None:

@@ -8,11 +8,11 @@ from oracle.gbnf import GrammarError, GrammarTooLarge, parse
 from oracle.mask import Oracle
 from oracle.vocabulary import Vocabulary
 from tracker.audits.grammar.causes import cause_of_unsound_end
-from tracker.audits.grammar.compare import Ends, Place, Reading, deviation
+from tracker.audits.grammar.compare import Ends, Place, deviation
 from tracker.audits.grammar.controls import KeptMask
 from tracker.audits.grammar.corpus import CorpusEntry
 from tracker.audits.grammar.escape import follow
-from tracker.audits.grammar.reading import upstream_reading
+from tracker.audits.grammar.reading import REMEMBERED_MASKS, reading_of
 from tracker.audits.grammar.walk import Progress, Walk, death_finding, walk
 from tracker.libllama.client import GrammarRejected, LibllamaClient, WorkerDied
 from tracker.results import Cause, Deviation, GrammarResult, Kind, tally
@@ -62,7 +62,7 @@ def audit_grammar(
         progress: told after each state.
     """
     try:
-        oracle = Oracle(parse(entry.text), vocabulary, end_tokens=ends.ids)
+        oracle = Oracle(parse(entry.text), vocabulary, end_tokens=ends.ids, remember=REMEMBERED_MASKS)
     except GrammarTooLarge as error:
         result = _result(entry, Walk(), (), ())
         return UnitResult(result.model_copy(update={"status": "untestable", "reason": str(error)}))
@@ -75,12 +75,6 @@ def audit_grammar(
             _result(entry, Walk(), (), (*notes, "oracle only: upstream documents it as unsupported"))
         )
     found = Walk()
-    as_read = upstream_reading(oracle.grammar)
-    reading = Reading(
-        surrogates=any("is a surrogate" in note for note in notes),
-        beyond=any("lies beyond U+10FFFF" in note for note in notes),
-        other=None if as_read is None else Oracle(as_read, vocabulary, end_tokens=ends.ids),
-    )
     try:
         for _ in walk(
             oracle,
@@ -92,7 +86,7 @@ def audit_grammar(
             keep_every=keep_every,
             result=found,
             visit=[(visit.text * visit.times).encode() for visit in entry.visit],
-            reading=reading,
+            reading=reading_of(oracle),
         ):
             if progress is not None:
                 progress(entry.name, found.visited, found.left)

@@ -81,38 +81,51 @@ def walk(
 ) -> Iterator[tuple[Place, Comparison]]:
     """Visit up to ``states`` states, each by up to ``paths`` paths; yields each with its comparison.
 
-    Outputs in ``visit`` are compared first, unless the build refuses a token on the way to them. While a
-    state is compared, the child is at the next one (``ahead`` of 1: it waits and may be asked other things).
+    Outputs in ``visit`` are compared first, unless the build refuses a token on the way to them: then the
+    walk meets their states as any others. While a state is compared, the child is at the next one (``ahead``
+    of 1: it waits and may be asked other things).
 
     Raises:
         GrammarRejected: the build refuses the grammar.
     """
     frontier = _Frontier(oracle, paths)
-    unproven = {place.path for output in visit if (place := frontier.visit_first(output)) is not None}
+    first = deque(_first_places(oracle, visit))
+    unproven = {place.path for place in first}
+    held: list[tuple[Place, BoolMask, NDArray[np.int32]]] = []
     asked: deque[Place] = deque()
     deaths = 0
     result.start_tokens = int(oracle.mask(oracle.start).tokens.sum())
     while deaths < MAX_DEATHS:
+        if not unproven:
+            # Before, a state could count as new that one of the first places is about to show.
+            for each in held:
+                frontier.expand(*each)
+            held.clear()
         # The first one alone: the build may refuse the grammar.
         room = min(ahead if result.visited else 1, states - result.visited) - len(asked)
-        while frontier and room > 0:
-            place = frontier.pop()
+        while (first or frontier) and room > 0:
+            place = first.popleft() if first else frontier.pop()
             client.send_mask(grammar, place.path, check_path=place.path in unproven)
             asked.append(place)
             room -= 1
         if not asked:
             break
         place = asked.popleft()
-        result.visited += 1
+        died: WorkerDied | None = None
         try:
             reply = client.receive_mask()
         except WorkerDied as death:
-            deaths += 1
-            result.deviations.append(death_finding(place, death))
+            died = death
+        if died is None and reply.refused_at is not None:
+            unproven.remove(place.path)
             continue
-        if reply.refused_at is not None:
-            # A token on the way to an output asked for is masked: the walk meets that state by itself.
-            result.visited -= 1
+        result.visited += 1
+        if place.path in unproven:
+            unproven.remove(place.path)
+            frontier.met(place.state)
+        if died is not None:
+            deaths += 1
+            result.deviations.append(death_finding(place, died))
             continue
         result.asked += 1
         result.outputs.append(place.prefix)
@@ -127,10 +140,10 @@ def walk(
         comparison = compare_state(oracle, place, reply.allowed, ends, reading)
         result.deviations += comparison.deviations
         yield place, comparison
-        frontier.expand(place, comparison.both, following)
+        held.append((place, comparison.both, following))
     if asked:
         client.close()
-    result.left = len(frontier) + len(asked)
+    result.left = len(first) + len(frontier) + len(asked)
     result.coverage = frontier.coverage()
     if deaths:
         result.bound = f"the library died {deaths} times"
@@ -142,10 +155,23 @@ def walk(
 def death_finding(place: Place, death: WorkerDied) -> Deviation:
     """The finding that a death of the library is."""
     how = f"signal {death.signal}" if death.signal else str(death.kind)
+    if death.stage.words:
+        how += f", {death.stage.words}"
     last = death.detail.strip().splitlines()[-1][:200] if death.detail.strip() else ""
     return deviation(
         place, KIND_OF_DEATH[death.kind], Cause.DIED, False, detail=f"{how}: {last}" if last else how
     )
+
+
+def _first_places(oracle: Oracle, outputs: Sequence[bytes]) -> list[Place]:
+    """The places behind some outputs, spelled by the longest tokens: one a state, viable, not the start."""
+    places: dict[int, Place] = {}
+    for output in outputs:
+        path = longest_tokens(oracle.vocabulary, output)
+        state = oracle.walk(path)
+        if state not in (DEAD, oracle.start):
+            places.setdefault(state, Place(state, path, output))
+    return list(places.values())
 
 
 class _Frontier:
@@ -159,35 +185,26 @@ class _Frontier:
         self._heap: list[tuple[int, int, int, Place]] = []
         self._order = 0
         self._positions: set[int] = set()
-        self._saw(oracle.start)
-        self._push(Place(oracle.start))
+        self._add(Place(oracle.start))
 
-    def _saw(self, state: int) -> None:
+    def met(self, state: int) -> bool:
+        """Count a path to a state; whether it shows a new position of the grammar."""
         self._seen[state] += 1
         if self._seen[state] == self._paths:
             self._full.append(state)
+        new = self._oracle.automaton.positions(state) - self._positions
+        self._positions |= new
+        return bool(new)
 
     def __len__(self) -> int:
         return len(self._heap)
 
-    def _push(self, place: Place) -> None:
-        new = self._oracle.automaton.positions(place.state) - self._positions
-        self._positions |= new
+    def _add(self, place: Place) -> None:
+        new = self.met(place.state)
         # Inside a code point there are no new positions, and that is where deviations live.
         rank = 0 if new or self._oracle.automaton.inside(place.state) else 1
         self._order += 1
         heapq.heappush(self._heap, (rank, len(place.path), self._order, place))
-
-    def visit_first(self, output: bytes) -> Place | None:
-        """Put an output before all others, spelled by the longest tokens; None when it is not viable."""
-        path = longest_tokens(self._oracle.vocabulary, output)
-        state = self._oracle.walk(path)
-        if state == DEAD or state in self._seen:
-            return None
-        self._saw(state)
-        place = Place(state, path, output)
-        heapq.heappush(self._heap, (-1, len(path), 0, place))
-        return place
 
     def pop(self) -> Place:
         return heapq.heappop(self._heap)[-1]
@@ -197,7 +214,8 @@ class _Frontier:
         vocabulary = self._oracle.vocabulary
         wanted = np.ones(len(self._oracle.automaton), dtype=np.bool_)
         wanted[[DEAD, *self._full]] = False
-        tokens = np.flatnonzero(both & wanted[following])
+        tokens = np.flatnonzero(both)
+        tokens = tokens[wanted[following[tokens]]]
         if not len(tokens):
             return
         shortest = np.full(len(wanted), len(vocabulary), dtype=np.int32)
@@ -205,16 +223,12 @@ class _Frontier:
         for state in np.flatnonzero(shortest < len(vocabulary)).tolist():
             room = self._paths - self._seen[state]
             if room == 1:
-                self._add(place, int(vocabulary.shortest_first[shortest[state]]), state)
+                self._add(place.after(self._oracle, int(vocabulary.shortest_first[shortest[state]]), state))
                 continue
             leading = tokens[following[tokens] == state]
             by_length = leading[np.argsort(vocabulary.place_by_length[leading])]
             for token in _one_of_each_length(by_length, self._oracle)[:room]:
-                self._add(place, token, state)
-
-    def _add(self, place: Place, token: int, state: int) -> None:
-        self._saw(state)
-        self._push(place.after(self._oracle, token, state))
+                self._add(place.after(self._oracle, token, state))
 
     def coverage(self) -> Coverage:
         """Positions of the grammar before a terminal, and those met at token boundaries."""

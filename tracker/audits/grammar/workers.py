@@ -17,6 +17,7 @@ from typing import Self, TypeVar
 
 from tracker.build import Build
 from tracker.libllama.client import LibllamaClient, Limits
+from tracker.libllama.stage import Stage
 
 Result = TypeVar("Result")
 
@@ -27,8 +28,9 @@ class Shares:
 
     Attributes:
         whole: wall time × workers.
-        apply: inside llama.cpp's apply.
-        died: at requests at which the library died or ran into a deadline.
+        apply: inside llama.cpp's apply, of masks that it gave.
+        died_in_apply: inside apply until the library died there, or ran into a deadline.
+        died: at other requests at which it did.
         starting: starting children: Python, the library, its vocabulary.
         child: the rest of their answers (parsing grammars, accepting paths, packing masks).
         waiting: for us, or for a processor.
@@ -38,6 +40,7 @@ class Shares:
 
     whole: float
     apply: float
+    died_in_apply: float
     died: float
     starting: float
     child: float
@@ -101,13 +104,15 @@ class Workers:
         spent = [client.spent for client in self._clients]
         apply = sum(each.apply for each in spent)
         child = sum(each.answers for each in spent) - apply
-        died = sum(each.died for each in spent)
+        died = sum(sum(each.died.values()) for each in spent)
+        died_in_apply = sum(each.died[Stage.APPLYING] for each in spent)
         starting = sum(each.starting for each in spent)
         whole = (time.perf_counter() - self._begun) * self._jobs
         return Shares(
             whole=whole,
             apply=apply,
-            died=died,
+            died_in_apply=died_in_apply,
+            died=died - died_in_apply,
             starting=starting,
             child=child,
             waiting=whole - apply - child - died - starting,

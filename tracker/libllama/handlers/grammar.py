@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tracker.libllama.binding import TOKEN_DATA, Library, LibraryError
+from tracker.libllama.stage import Stage, during
 
 _KEPT_GRAMMARS = 4
 
@@ -43,18 +44,20 @@ def mask(library: Library, header: dict[str, Any], payload: bytes) -> tuple[dict
     started = time.perf_counter()
     sampler = library.c.llama_sampler_clone(pristine)
     try:
-        refused_at = _accept(library, sampler, header["path"], header["check_path"])
+        with during(Stage.ACCEPTING):
+            refused_at = _accept(library, sampler, header["path"], header["check_path"])
         accepted_at = time.perf_counter()
         cpu = time.process_time()
         wall = time.perf_counter()
-        library.c.llama_sampler_apply(sampler, array)
+        with during(Stage.APPLYING):
+            library.c.llama_sampler_apply(sampler, array)
         wall = time.perf_counter() - wall
         cpu = time.process_time() - cpu
     finally:
         library.c.llama_sampler_free(sampler)
     if array.size != len(candidates):
         raise LibraryError(f"the grammar sampler changed the number of candidates to {array.size}")
-    if not np.array_equal(candidates["id"], library.state["ids"]):
+    if candidates["id"].tobytes() != library.state["ids"]:
         raise LibraryError("the grammar sampler changed the order of the candidates")
     allowed = candidates["logit"] > -np.inf
     reply = {
@@ -92,7 +95,8 @@ def _parsed(library: Library, text: bytes, root: str) -> tuple[Any | None, float
     while len(kept) >= _KEPT_GRAMMARS:
         library.c.llama_sampler_free(kept.popitem(last=False)[1])
     started = time.perf_counter()
-    sampler = library.grammar_sampler(text, root.encode())
+    with during(Stage.READING):
+        sampler = library.grammar_sampler(text, root.encode())
     seconds = time.perf_counter() - started
     if sampler is not None:
         kept[key] = sampler
@@ -104,7 +108,7 @@ def _candidates(library: Library) -> np.ndarray[Any, np.dtype[np.void]]:
     if "candidates" not in library.state:
         template = np.zeros(library.n_vocab, TOKEN_DATA)
         template["id"] = np.arange(library.n_vocab)
-        library.state["ids"] = template["id"].copy()
+        library.state["ids"] = template["id"].tobytes()
         library.state["candidates"] = template, template.copy()
     template, candidates = library.state["candidates"]
     candidates.view(np.uint8)[:] = template.view(np.uint8)  # ten times as fast as member by member
