@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -72,6 +73,22 @@ def test_a_missing_engine_is_no_agreement(monkeypatch):
     missing = [control for control in controls if not control.passed]
     assert {control.name for control in missing} == {"cross-oracle: llguidance", "cross-oracle: lark"}
     assert all("pip install" in control.detail for control in missing)
+
+
+def test_a_seed_draws_grammars_that_no_other_seed_draws():
+    def drawn(seed):
+        return [draw_rules(replace(SMALL, seed=seed).source(number), Shape()).gbnf() for number in range(20)]
+
+    assert drawn(0) == drawn(0)
+    assert len({*drawn(0), *drawn(1), *drawn(2)}) > 50
+
+
+@given(st.integers(1, 2**40))
+@settings(max_examples=15, deadline=None)
+def test_all_parties_agree_whatever_the_seed(seed):
+    few = replace(SMALL, brute=4, textbook=3, llguidance=6, lark=0, xgrammar=4, required_pairs=1, seed=seed)
+    total = run_cross_oracles(few, VOCABULARY)[-1]
+    assert total.figures["mismatches"] == 0, total.detail
 
 
 # -- each comparison notices a fault -------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -30,6 +31,9 @@ def control(
     full: Annotated[
         bool, typer.Option("--full", help="Also hold the oracle against other engines; takes minutes.")
     ] = False,
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, help="Which grammars --full draws; each number has others.")
+    ] = 0,
     jobs: options.Jobs = options.DEFAULT_JOBS,
     json_to: options.Json = "",
     retry_failed: options.RetryFailed = False,
@@ -62,7 +66,7 @@ def control(
     )
     controls = [*first.controls, whole]
     if full:
-        controls += _cross_oracles(build, cache)
+        controls += _cross_oracles(build, cache, seed)
     if json_to:
         write_json(json_to, {"build": build.id, "controls": [c.model_dump(mode="json") for c in controls]})
     if json_to != "-":
@@ -71,10 +75,10 @@ def control(
     return ExitCode.OK if all(one.passed for one in controls) else ExitCode.INCOMPLETE
 
 
-def _cross_oracles(build: Build, cache: Cache) -> list[Control]:
+def _cross_oracles(build: Build, cache: Cache, seed: int) -> list[Control]:
     entries = select_grammars(Selection(), build.tree)
     return run_cross_oracles(
-        FULL,
+        replace(FULL, seed=seed),
         synthetic_vocabulary(),
         load_vocabulary(cache, [build.tree]).vocabulary,
         [(entry.name, entry.text) for entry in entries],

@@ -41,7 +41,7 @@ class Budget:
     """How many grammars are drawn for each party, and how much of each is asked.
 
     ``whole`` is the number of masks a named grammar over the audit's vocabulary, ``required_*`` what a
-    comparison must reach to count as made.
+    comparison must reach to count as made. ``seed`` says which grammars are drawn.
     """
 
     brute: int
@@ -53,11 +53,19 @@ class Budget:
     whole: int
     required_pairs: int
     required_whole: int
+    seed: int = 0
+
+    def source(self, number: int) -> Seeded:
+        """The decisions for one grammar; another ``seed`` has others for all of them."""
+        return Seeded(self.seed * SEEDS + number)
 
     def least(self, grammars: int) -> int:
         """Pairs that a party has to reach over drawn grammars: it may give some up, not most of them."""
         return max(1, self.walks * grammars // 2)
 
+
+SEEDS = 10_000_000
+"""More than the numbers of the grammars that one run draws."""
 
 FULL = Budget(3_000, 1_500, 3_000, 120, 1_500, 8, 24, 100_000, 500)
 
@@ -130,8 +138,8 @@ def run_cross_oracles(
 def brute_force(budget: Budget) -> Tally:
     """Regular grammars against derivatives over code points."""
     tally = Tally("derivatives over code points")
-    for seed in range(budget.brute):
-        source = Seeded(seed)
+    for number in range(budget.brute):
+        source = budget.source(number)
         rules = draw_rules(source, Shape(recursive=False))
         text = rules.gbnf()
         automaton = Automaton(lower(parse(text)))
@@ -142,8 +150,8 @@ def brute_force(budget: Budget) -> Tally:
 def textbook(budget: Budget, vocabulary: Vocabulary) -> Tally:
     """Any grammars, token terminals too, against the textbook recognizer."""
     tally = Tally("textbook Earley recognizer")
-    for seed in range(budget.textbook):
-        source, rules, grammar = _drawn(1_000_000 + seed, vocabulary)
+    for number in range(budget.textbook):
+        source, rules, grammar = _drawn(budget, 1_000_000 + number, vocabulary)
         oracle = Oracle(grammar, vocabulary)
         compare_with_textbook(tally, rules.gbnf(), grammar, oracle, source, budget.walks)
     return tally
@@ -153,8 +161,8 @@ def llguidance_drawn(budget: Budget, vocabulary: Vocabulary) -> Tally:
     """Any grammars, token terminals too, against llguidance, whole masks of a small vocabulary."""
     tally = Tally("llguidance, synthetic vocabulary")
     start = _llguidance(vocabulary, patient=False)
-    for seed in range(budget.llguidance):
-        source, rules, grammar = _drawn(2_000_000 + seed, vocabulary)
+    for number in range(budget.llguidance):
+        source, rules, grammar = _drawn(budget, 2_000_000 + number, vocabulary)
         _masks(tally, rules.gbnf(), rules.gbnf(), Oracle(grammar, vocabulary), start, source, budget.walks, 6)
     return tally
 
@@ -181,9 +189,9 @@ def xgrammar_drawn(budget: Budget, vocabulary: Vocabulary) -> Tally:
     """
     tally = Tally("xgrammar, synthetic vocabulary")
     start = _xgrammar(vocabulary)
-    for seed in range(budget.xgrammar):
-        source = Seeded(5_000_000 + seed)
-        rules = draw_rules(source, Shape(recursive=seed % 2 == 1))
+    for number in range(budget.xgrammar):
+        source = budget.source(5_000_000 + number)
+        rules = draw_rules(source, Shape(recursive=number % 2 == 1))
         text = rules.gbnf()
         _masks(tally, text, text, Oracle(parse(text), vocabulary), start, source, budget.walks, 6)
     return tally
@@ -251,7 +259,7 @@ def _named(
             oracle = Oracle(text, vocabulary, remember=64)
         except GrammarError:
             continue
-        source = Seeded(3_000_000 + number)
+        source = budget.source(3_000_000 + number)
         _masks(tally, name, text, oracle, start, source, budget.whole, 12, enough=budget.whole)
 
 
@@ -260,8 +268,8 @@ def lark_drawn(budget: Budget) -> Tally:
     from tracker.audits.engines.lark_engine import LarkEarley
 
     tally = Tally("lark's Earley parser")
-    for seed in range(budget.lark):
-        source = Seeded(4_000_000 + seed)
+    for number in range(budget.lark):
+        source = budget.source(4_000_000 + number)
         rules = draw_rules(source, Shape())
         text = rules.gbnf()
         grammar = parse(text)
@@ -276,13 +284,13 @@ def lark_drawn(budget: Budget) -> Tally:
     return tally
 
 
-def _drawn(seed: int, vocabulary: Vocabulary) -> tuple[Seeded, Rules, Grammar]:
+def _drawn(budget: Budget, number: int, vocabulary: Vocabulary) -> tuple[Seeded, Rules, Grammar]:
     """A grammar of any kind; one in three has token terminals."""
-    source = Seeded(seed)
+    source = budget.source(number)
     count = len(vocabulary)
     ordinary = [source.integer(0, count - 1) for _ in range(4)]
     tokens = (*ordinary, ord("a"), ord("b"), count - 1, count - 2)
-    rules = draw_rules(source, Shape(tokens=tokens if seed % 3 == 0 else ()))
+    rules = draw_rules(source, Shape(tokens=tokens if number % 3 == 0 else ()))
     return source, rules, parse(rules.gbnf())
 
 
