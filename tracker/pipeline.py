@@ -37,6 +37,9 @@ SYNTHETIC_NAME = "synthetic"
 SOURCE_TREE_STATES = 100
 """States compared in each grammar of a build's own source tree."""
 
+SYNTHETIC_STATES = 1000
+"""States of each grammar over the synthetic vocabulary, where the corpus asks for fewer: a mask is cheap."""
+
 Tell = Callable[[str], None]
 """Told one line at a time what is being done."""
 
@@ -46,7 +49,8 @@ class Selection:
     """Which grammars of the corpus are audited, and with which bound.
 
     ``patterns`` are shell patterns over names (empty: all); ``states`` is a bound on every walk, ``paths``
-    the number of token paths to each state, ``vocabulary`` what masks are computed over.
+    the number of token paths to each state, ``vocabulary`` what masks are computed over. Over the synthetic
+    one walks go further than the corpus asks for.
     """
 
     patterns: tuple[str, ...] = ()
@@ -93,6 +97,8 @@ def select_grammars(selection: Selection, tree: Path | None) -> tuple[CorpusEntr
             for entry in entries
             if any(fnmatch.fnmatchcase(entry.name, pattern) for pattern in selection.patterns)
         ]
+    if selection.vocabulary == SYNTHETIC_NAME:
+        entries = [e.model_copy(update={"states": max(e.states, SYNTHETIC_STATES)}) for e in entries]
     if selection.states is not None:
         bound = selection.states
         entries = [e.model_copy(update={"states": min(e.states, bound)}) for e in entries]
