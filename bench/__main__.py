@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 
 from rich.console import Console
 from rich.table import Table
 
 from bench import growth, masks
-from bench.places import cpu_seconds
+from bench.places import cpu_seconds, resident_growth
 from oracle.vocabulary import Trie, read_vocabulary
 from tracker.audits.grammar.audit import LIMITS
 from tracker.cache import Cache
@@ -36,11 +37,15 @@ def main() -> None:
         ready = {path.name: masks.compiled(path, client, vocabulary, others.xgrammar) for path in paths}
     OUT.print(masks.masks_table(build.id, rows))
     OUT.print(masks.compile_table(ready))
-    setup = Table("step", "ms", title="setting a vocabulary up")
-    setup.add_row("reading the file", f"{cpu_seconds(lambda: read_vocabulary(file.path)) * 1e3:.0f}")
-    setup.add_row("trie", f"{cpu_seconds(lambda: Trie(vocabulary.pieces)) * 1e3:.0f}")
-    setup.add_row("llguidance, twice", f"{cpu_seconds(lambda: masks.llguidance(vocabulary)) * 1e3:.0f}")
-    setup.add_row("xgrammar", f"{cpu_seconds(lambda: masks.xgrammar(vocabulary)) * 1e3:.0f}")
+    steps: dict[str, Callable[[], object]] = {
+        "reading the file": lambda: read_vocabulary(file.path),
+        "trie": lambda: Trie(vocabulary.pieces),
+        "llguidance, twice": lambda: masks.llguidance(vocabulary),
+        "xgrammar": lambda: masks.xgrammar(vocabulary),
+    }
+    setup = Table("step", "ms", "resident MB", title="setting a vocabulary up")
+    for name, step in steps.items():
+        setup.add_row(name, f"{cpu_seconds(step) * 1e3:.0f}", f"{resident_growth(step) / 1e6:.0f}")
     OUT.print(setup)
     OUT.print(growth.with_vocabulary(vocabulary))
     OUT.print(growth.with_grammar())

@@ -1,10 +1,11 @@
 """Masks of the oracle, llguidance and xgrammar against llama.cpp's own apply: same states, same run.
 
 CPU time on all sides, remembered masks excluded. The states are those of llama.cpp's sample grammars in the
-build's source tree. *Warm* is the least of five computations of a mask whose automaton rows and slices
-exist, *cold* the first one on a walk from the start. llguidance reads the same grammars with one terminal for
-each set of characters, once with its precomputed slices (its default) and once without; xgrammar reads their
-text itself and makes parts of masks while it compiles (its default), which its column for masks leaves out.
+build's source tree. *Warm* is a mask whose automaton rows and slices exist, the least of as many computations
+as on the other sides, *cold* the first one on a walk from the start. llguidance reads the same grammars with
+one terminal for each set of characters, once with its precomputed slices (its default) and once without;
+xgrammar reads their text itself and makes parts of masks while it compiles (its default), which its column
+for masks leaves out.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from rich.table import Table
 
-from bench.places import cpu_seconds, mask_seconds, random_places
+from bench.places import TIMES, cpu_seconds, mask_seconds, random_places
 from oracle.gbnf import parse
 from oracle.mask import Oracle
 from oracle.vocabulary import Vocabulary
@@ -95,24 +96,24 @@ def at_states(
         cold[state] = cpu_seconds(lambda reached=reached: fresh.compute_mask(reached))  # type: ignore[misc]
     for tokens, state in places:
         warm = mask_seconds(oracle, state)
-        apply = min(client.mask(text, tokens).apply_cpu_seconds for _ in range(2))
+        apply = min(client.mask(text, tokens).apply_cpu_seconds for _ in range(TIMES))
         sliced, plain = (_llguidance(engine, oracle, tokens) for engine in (others.sliced, others.plain))
         third = float("nan")
         if matcher is not None:
-            third = min(cpu_seconds(matcher.after(tokens).compute) for _ in range(3))
+            third = min(cpu_seconds(matcher.after(tokens).compute) for _ in range(TIMES))
         yield Timing(apply, warm, cold[state], sliced, plain, third, int(oracle.mask(state).tokens.sum()))
 
 
 def compiled(path: Path, client: LibllamaClient, vocabulary: Vocabulary, other: Xgrammar | None) -> Compiled:
     """Times to make one grammar ready."""
     text = path.read_text(encoding="utf-8")
-    ours = cpu_seconds(lambda: Oracle(text, vocabulary), 3)
+    ours = cpu_seconds(lambda: Oracle(text, vocabulary), TIMES)
     third = float("nan")
     if other is not None:
         spelled, _ = other.spelled(text, parse(text))
-        third = cpu_seconds(lambda: other.compile(spelled), 3)
+        third = cpu_seconds(lambda: other.compile(spelled), TIMES)
     # The child keeps a grammar that it has parsed, so each time is that of a text that is new to it.
-    texts = [text + "\n" * blanks for blanks in range(1, 4)]
+    texts = [text + "\n" * blanks for blanks in range(1, TIMES + 1)]
     return Compiled(ours, min(client.mask(one, ()).init_seconds for one in texts), third)
 
 
@@ -120,7 +121,7 @@ def _llguidance(engine: Llguidance | None, oracle: Oracle, tokens: tuple[int, ..
     if engine is None:
         return float("nan")
     # The engine keeps the last mask of a matcher, so each time is that of a new one.
-    matchers = [engine.start(oracle.grammar).after(tokens) for _ in range(3)]
+    matchers = [engine.start(oracle.grammar).after(tokens) for _ in range(TIMES)]
     return min(cpu_seconds(matcher.compute) for matcher in matchers)
 
 

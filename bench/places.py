@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from collections.abc import Callable
@@ -14,6 +15,9 @@ STATES = 20
 WALKS = 60
 WALK_LENGTH = 14
 SEED = 1
+
+TIMES = 3
+"""How often everything is computed at a state, on all sides; the least counts."""
 
 
 def random_places(oracle: Oracle) -> list[tuple[tuple[int, ...], int]]:
@@ -44,7 +48,7 @@ def cpu_seconds(action: Callable[[], object], times: int = 1) -> float:
     return min(once() for _ in range(times))
 
 
-def mask_seconds(oracle: Oracle, state: int, times: int = 5) -> float:
+def mask_seconds(oracle: Oracle, state: int, times: int = TIMES) -> float:
     """CPU seconds of one mask, each time computed afresh by an oracle that remembers no mask."""
 
     def fresh() -> float:
@@ -52,3 +56,17 @@ def mask_seconds(oracle: Oracle, state: int, times: int = 5) -> float:
         return cpu_seconds(lambda: oracle.compute_mask(state))
 
     return min(fresh() for _ in range(times))
+
+
+def resident_growth(action: Callable[[], object]) -> int:
+    """Bytes by which this process's resident memory grows while something is made and kept."""
+    before = _resident()
+    made = action()
+    grown = _resident() - before
+    del made
+    return grown
+
+
+def _resident() -> int:
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
