@@ -90,6 +90,7 @@ FAULTS = (
     Fault("token_steps", "what leaves a slice is dropped", "outside: NDArray[np.intp] = leaving[alive]", "outside: NDArray[np.intp] = leaving[:0]"),
     Fault("token_steps", "a slice is read from the wrong place", "base = int(trie.token_begin[node])", "base = 0"),
     Fault("token_steps", "sparse levels forget who came alive", "born.append(alive)\n        if alive is None", "pass\n        if alive is None"),
+    Fault("token_steps", "where few nodes are left the walk is over", "                break\n            if alive is None", "                alive = alive[:0]\n                break\n            if alive is None"),
     Fault("token_steps", "the whole levels' last is not counted", "                whole = end\n", "                whole = begin\n"),
     Fault("slices", "all end in the first state of a neighbourhood", "ends[own - base] = np.repeat(local, lengths)", "ends[own - base] = 1"),
     Fault("slices", "dead and outside are mixed up", "local[table == DEAD] = 0\n", "local[table != DEAD] = 0\n"),
