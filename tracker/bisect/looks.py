@@ -11,8 +11,8 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -29,7 +29,8 @@ class Look:
     """What was seen of one release.
 
     ``seconds`` is what fetching, building and asking took together, ``build_seconds`` the building alone;
-    ``remembered`` says that it comes from the log of an earlier run.
+    ``remembered`` says that it comes from the log of an earlier run. ``shown``, ``looked`` and ``unread`` are
+    the reply's.
     """
 
     release: str
@@ -42,6 +43,25 @@ class Look:
     seconds: float = 0.0
     build_seconds: float = 0.0
     remembered: bool = False
+    shown: Sequence[Sequence[str]] = ()
+    looked: Sequence[str] = ()
+    unread: str = ""
+
+
+def held_against(older: Look, look: Look) -> Look:
+    """A look at a newer build, untestable where it is absent for want of looking.
+
+    What an older build has shown is mended only where it was looked for again. The other way round, a build
+    that does not come to the place, or does not read the grammar, has not shown it yet.
+    """
+    if older.verdict is not Verdict.PRESENT or look.verdict is not Verdict.ABSENT:
+        return look
+    if look.unread:
+        return replace(look, verdict=Verdict.UNTESTABLE, detail=look.unread)
+    if all(set(look.looked).intersection(places) for places in older.shown):
+        return look
+    reason = f"its walk has not come to places that showed it on {older.release}"
+    return replace(look, verdict=Verdict.UNTESTABLE, detail=reason)
 
 
 class Examine(Protocol):
@@ -78,7 +98,7 @@ class BuildAndAsk:
             finally:
                 built = time.perf_counter() - before
             reply = self.question.ask(build)
-            look = replace(look, verdict=reply.verdict, detail=reply.detail)
+            look = replace(look, **{each.name: getattr(reply, each.name) for each in fields(reply)})
         except (BuildError, ReleaseError) as error:
             look = replace(look, detail=one_line(str(error)))
         return replace(look, seconds=time.perf_counter() - begun, build_seconds=built)

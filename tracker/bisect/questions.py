@@ -28,10 +28,18 @@ _LIMITS = Limits()
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A verdict, and one line about what was seen."""
+    """A verdict, and one line about what was seen.
+
+    Where builds differ in what can be looked at, ``shown`` holds of each thing that is present the places
+    that show it, ``looked`` the places that a build without it was looked at, and ``unread`` names what this
+    build could not be asked about at all; see ``tracker.bisect.looks.held_against``.
+    """
 
     verdict: Verdict
     detail: str = ""
+    shown: tuple[tuple[str, ...], ...] = ()
+    looked: tuple[str, ...] = ()
+    unread: str = ""
 
 
 class Question(Protocol):
