@@ -1,9 +1,9 @@
 """Looking at one release: fetch, build, ask; and the log of what was seen, to go on from.
 
 Knows which troubles are the release's own (a verdict: untestable) and which are this machine's (an error that
-stops the search: no compiler). A log is one file a question, one line a look, appended and flushed as it
-comes; a line cut off by a kill is skipped. Only present and absent are taken from it: what was untestable may
-have been the network, and builds that do not compile are remembered by the cache of builds.
+stops the search: no compiler, a full disk, no network). A log is one file a question, one line a look,
+appended and flushed as it comes; a line cut off by a kill is skipped. Only present and absent are taken from
+it: what was untestable is asked again, and builds that do not compile are remembered by the cache of builds.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class BuildAndAsk:
     retry: bool = False
 
     def __call__(self, release: Release) -> Look:
-        """See ``Examine``. Raises ToolchainError and UsageError: no release is to blame for those."""
+        """See ``Examine``. Raises TrackerError and OSError where no release is to blame."""
         begun = time.perf_counter()
         look = Look(release=str(release), verdict=Verdict.UNTESTABLE)
         built = 0.0
@@ -100,6 +100,8 @@ class BuildAndAsk:
             reply = self.question.ask(build)
             look = replace(look, **{each.name: getattr(reply, each.name) for each in fields(reply)})
         except (BuildError, ReleaseError) as error:
+            if error.passing:
+                raise
             look = replace(look, detail=one_line(str(error)))
         return replace(look, seconds=time.perf_counter() - begun, build_seconds=built)
 

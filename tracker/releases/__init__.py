@@ -32,6 +32,12 @@ class ReleaseError(TrackerError):
     """A release cannot be found, fetched, verified or unpacked."""
 
 
+class Unavailable(ReleaseError):
+    """A release cannot be had now: the network, the disk or a tool is to blame, not the release."""
+
+    passing = True
+
+
 class ChannelName(StrEnum):
     """Where a release comes from."""
 
