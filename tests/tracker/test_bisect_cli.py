@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from repositories import Repository
 
 from tracker.bisect.looks import Look
-from tracker.bisect.questions import Question
+from tracker.bisect.questions import Command, Question
 from tracker.bisect.search import Verdict
 from tracker.cache import Cache
 from tracker.cli import bisect, run
@@ -143,6 +144,9 @@ def test_looking_at_two_at_once_gives_the_same_answer(
         (["--probe", "true", "--watch", "w"], "ask one thing"),
         (["--probe", "true", "--kind", "UNSOUND"], "go with --grammar"),
         (["--probe", "true", "--at", "f0"], "go with --grammar"),
+        (["--probe", "true", "--probe-seconds", "0"], "--probe-seconds"),
+        (["--grammar", "g.gbnf", "--probe-seconds", "9"], "goes with --probe"),
+        (["--probe", "true", "--git", "https://example.org/x"], "--git goes with"),
         (["--grammar", "g.gbnf", "--kind", "WRONG"], "WRONG"),
         (["--grammar", "none.gbnf", "--accepts"], "none.gbnf"),
         (["--grammar", "g.gbnf", "--accepts", "--at", "f0"], "--accepts asks for no deviation"),
@@ -163,6 +167,20 @@ def test_what_cannot_be_meant_is_refused_in_one_line(
     lines = capsys.readouterr().err.strip().splitlines()
     assert len(lines) == 1
     assert complaint in lines[0]
+
+
+def test_a_command_may_take_as_long_as_it_is_told_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Question] = []
+
+    def looking(question: Question, *rest: Any) -> ReadsTheSource:
+        asked.append(question)
+        return ReadsTheSource(question, *rest)
+
+    monkeypatch.setattr(bisect, "BuildAndAsk", looking)
+    made = history(tmp_path / "repository", "ap")
+    for more in ([], ["--probe-seconds", "7200"]):
+        assert run(["bisect", *made.ends(), "--probe", "true", *more]) == ExitCode.OK
+    assert [question.seconds for question in asked if isinstance(question, Command)] == [600, 7200]
 
 
 def test_a_range_of_one_commit_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import signal
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -73,6 +74,41 @@ def test_a_command_that_does_not_end_is_untestable_and_its_children_are_ended(
     while running(pid) and time.monotonic() - begun < 30:
         time.sleep(0.02)
     assert not running(pid)
+
+
+@pytest.mark.parametrize("start", ["", "setsid "], ids=["group", "session of its own"])
+def test_what_a_command_leaves_behind_does_not_keep_its_verdict(
+    folder_only: Build, tmp_path: Path, start: str
+) -> None:
+    begun = time.monotonic()
+    command = f"{start}sh -c 'echo $$ > {tmp_path}/pid; exec sleep 60' & sleep 0.5; echo found; exit 1"
+    assert Command(command, "r", seconds=50).ask(folder_only) == Reply(P, "found")
+    pid = int((tmp_path / "pid").read_text())
+    try:
+        while not start and running(pid) and time.monotonic() - begun < 30:
+            time.sleep(0.02)
+        # What has left the group on purpose is a service of the user's own.
+        assert running(pid) is bool(start)
+        assert time.monotonic() - begun < 45
+    finally:
+        if start:
+            os.kill(pid, signal.SIGKILL)
+
+
+def test_a_command_that_does_not_end_and_has_let_the_output_out_of_hand_is_untestable(
+    folder_only: Build, tmp_path: Path
+) -> None:
+    begun = time.monotonic()
+    command = f"setsid sh -c 'echo $$ > {tmp_path}/pid; exec sleep 60' & sleep 60"
+    reply = Command(command, "r", seconds=1).ask(folder_only)
+    os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+    assert reply == Reply(U, "the command did not end within 1 s; see --probe-seconds")
+    assert time.monotonic() - begun < 45
+
+
+def test_of_a_flood_the_last_line_is_told(folder_only: Build) -> None:
+    command = "head -c 3000000 /dev/zero | tr '\\0' 'x'; echo; echo the end; exit 1"
+    assert Command(command, "r").ask(folder_only) == Reply(P, "the end")
 
 
 def running(pid: int) -> bool:

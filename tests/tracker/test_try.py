@@ -104,6 +104,7 @@ def test_a_patch_that_changes_nothing_moves_nothing(
 
 
 @pytest.mark.extended
+@pytest.mark.timeout(3600)
 def test_the_fix_leaves_none_of_its_causes_anywhere_in_the_corpus(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
