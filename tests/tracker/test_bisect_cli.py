@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,14 @@ from typing import Any
 import pytest
 from repositories import Repository
 
+from tracker import libllama
 from tracker.bisect.looks import Look
 from tracker.bisect.questions import Command, Question
 from tracker.bisect.search import Verdict
 from tracker.cache import Cache
 from tracker.cli import bisect, run
 from tracker.errors import ExitCode
+from tracker.libllama import handlers
 from tracker.releases import Release
 from tracker.releases.channels import fetch
 
@@ -106,6 +109,34 @@ def test_the_same_command_again_asks_nothing_that_is_known(
     assert f"since {made.commits[2][:12]}" in again.out
     assert run([*asked, "--fresh"]) == ExitCode.OK
     assert "looking (about" in capsys.readouterr().err
+
+
+def test_with_another_compiler_or_another_client_nothing_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = history(tmp_path / "repository", "ap")
+    asked = ["bisect", *made.ends(), "--probe", "true"]
+    compiler = tmp_path / "cc"
+    compiler.write_text("#!/bin/sh\necho cc of tomorrow\n")
+    compiler.chmod(0o755)
+
+    def looks() -> int:
+        assert run(asked) == ExitCode.OK
+        return capsys.readouterr().err.count("looking (about")
+
+    assert [looks(), looks()] == [2, 0]
+    monkeypatch.setenv("CC", str(compiler))
+    assert [looks(), looks()] == [2, 0]
+    client = tmp_path / "client"
+    shutil.copytree(Path(libllama.__file__).parent, client)
+    monkeypatch.setattr(libllama, "__file__", str(client / "__init__.py"))
+    assert [looks(), looks()] == [0, 0]
+    with open(client / "worker.py", "a") as file:
+        file.write("# another version\n")
+    assert [looks(), looks()] == [2, 0]
+    monkeypatch.delenv("CC")
+    (client / "worker.py").write_bytes((Path(handlers.__file__).parents[1] / "worker.py").read_bytes())
+    assert looks() == 0
 
 
 def test_the_answer_does_not_depend_on_which_end_is_called_good(

@@ -16,12 +16,17 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Protocol
 
-from tracker.bisect.questions import Question, one_line
+from tracker import bisect, libllama
+from tracker.bisect.questions import Question, digest, one_line
 from tracker.bisect.search import Verdict
 from tracker.build import BuildError, build_release
 from tracker.cache import Cache
+from tracker.libllama import handlers
+from tracker.recipe import RECIPE
 from tracker.releases import Release, ReleaseError, ResolvedRelease
 from tracker.releases.channels import fetch
+from tracker.tasks import code_sha256
+from tracker.toolchain import toolchain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,8 +129,13 @@ class Log:
 
     @classmethod
     def of(cls, question: Question, cache: Cache) -> Log:
-        """The log of a question in the cache."""
-        return cls(cache.folder("bisect") / f"{question.identity}.jsonl")
+        """The log of a question in the cache, one for each toolchain and version of what asks.
+
+        Raises ToolchainError.
+        """
+        ours = code_sha256(bisect, libllama, handlers)
+        name = digest(question.identity, toolchain().identity, RECIPE, ours)
+        return cls(cache.folder("bisect") / f"{name}.jsonl")
 
     def read(self) -> Mapping[str, Look]:
         """The last verdict of each release; empty when there is no log."""

@@ -54,7 +54,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Watches llama.cpp releases for regressions in constrained decoding.",
     epilog="Exit codes: 0 done; 10 deviations changed (with --exit-code); 2 wrong usage or configuration; "
-    "3 incomplete (a build, an audit or a control failed, or nothing was audited); 70 a bug in the program.",
+    "3 incomplete (a build, an audit or a control failed, or nothing was audited); 70 a bug in the program; "
+    "130 interrupted.",
 )
 
 for _module in COMMANDS:
