@@ -26,6 +26,7 @@ from tracker.cache import Cache
 from tracker.cli import bisect, run
 from tracker.config import Watch
 from tracker.errors import ExitCode
+from tracker.pipeline import SOURCE_TREE_STATES
 from tracker.releases import ChannelName, Release
 from tracker.results import Cause, Document, GrammarResult, Kind
 from tracker.store import Store
@@ -131,8 +132,8 @@ def test_the_bound_on_states_holds_for_the_corpus_and_for_the_grammars_of_the_tr
     ends = ["bisect", "--good", OLD, "--bad", NEW, "--watch", "refused", "--config", str(config), "--fresh"]
     for more in ([], ["--states", "7"]):
         assert run([*ends, "--reports", str(tmp_path), *more]) == ExitCode.INCOMPLETE
-    # 40 states of a grammar of the tree, which the documents' own audits compare, unless fewer are asked for.
-    assert [question.tree_states for question in asked] == [40, 7]
+    # As many as the nightly audit compares of a grammar of the tree, unless fewer are asked for.
+    assert [question.tree_states for question in asked] == [SOURCE_TREE_STATES, 7]
     assert max(entry.states for entry in asked[1].entries) == 7
     assert asked[0].results == tmp_path / "data"
 
