@@ -35,11 +35,15 @@ _DECLARATIONS = "declarations.h"
 
 
 class BuildError(TrackerError):
-    """A build failed, now or when it was last tried; ``log`` holds the end of its log."""
+    """A build failed, now or when it was last tried; ``log`` holds the end of its log.
 
-    def __init__(self, message: str, log: str = "") -> None:
+    ``passing``: see ``TrackerError``; such a failure is not remembered.
+    """
+
+    def __init__(self, message: str, log: str = "", *, passing: bool = False) -> None:
         super().__init__(message)
         self.log = log
+        self.passing = passing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,10 +123,12 @@ def build_release(
                 _collect(working, result, source, options, tools)
             except StepFailed as failure:
                 message = f"{_build_id(source, options)}: does not build: {failure}"
-                if not failure.passing:
+                if failure.passing:
+                    message += ": this machine is to blame: make room (disk, memory) and run again"
+                else:
                     content = json.dumps({"message": message, "log": failure.log}, indent=2) + "\n"
                     write_atomic(folder / _FAILED, content.encode())
-                raise BuildError(message, failure.log) from None
+                raise BuildError(message, failure.log, passing=failure.passing) from None
             os.replace(result, folder)
         build = _stamped(folder, source, options)
         if build is None:

@@ -5,6 +5,7 @@ A message is one line: what went wrong, where, and what to do about it.
 
 from __future__ import annotations
 
+import errno
 from enum import IntEnum
 
 
@@ -22,10 +23,18 @@ class ExitCode(IntEnum):
     """A bug in llama-tracker."""
 
 
+FULL_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
+"""Errors of a disk that takes nothing more."""
+
+
 class TrackerError(Exception):
-    """Base of every error that the tracker raises on purpose; exits with ``exit_code``."""
+    """Base of every error that the tracker raises on purpose; exits with ``exit_code``.
+
+    ``passing`` when this machine, its disk or its network is to blame: the same may work later.
+    """
 
     exit_code: ExitCode = ExitCode.INCOMPLETE
+    passing: bool = False
 
 
 class UsageError(TrackerError):

@@ -17,10 +17,9 @@ from tracker.build import Build, BuildOptions
 from tracker.cache import Cache
 from tracker.errors import TrackerError
 from tracker.libllama.header import declarations
-from tracker.releases import ChannelName, DateKind, Release, ResolvedRelease
+from tracker.releases import INSTALLED, ChannelName, DateKind, Release, ResolvedRelease
 from tracker.releases.channels import fetch
 
-INSTALLED = "installed"
 DISTRIBUTION = "llama-cpp-python"
 LIBRARY = "libllama.so"
 

@@ -22,8 +22,8 @@ from tracker.build import Build, BuildError, build_release
 from tracker.cache import Cache
 from tracker.config import Config, ReleaseEntry
 from tracker.errors import TrackerError, UsageError
-from tracker.installed import INSTALLED, installed_build
-from tracker.releases import LATEST, Release, Source
+from tracker.installed import installed_build
+from tracker.releases import INSTALLED, LATEST, Release, Source
 from tracker.releases.channels import expand, fetch
 from tracker.results import AuditName, GrammarDocument
 from tracker.store import Store

@@ -59,7 +59,8 @@ _TELL_SECONDS = 20.0
 _NINJA_STEP = re.compile(r"^\[(\d+)/(\d+)\]", re.MULTILINE)
 _ERROR_LINE = re.compile(r"\berror:|CMake Error|ninja: error")
 _MACHINE_TO_BLAME = re.compile(
-    r"No space left on device|Killed signal|virtual memory exhausted|Cannot allocate"
+    r"No space left on device|Disk quota exceeded|Killed signal|command: Killed"
+    r"|virtual memory exhausted|[Cc]annot allocate|LLVM ERROR: out of memory"
 )
 
 

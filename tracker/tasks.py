@@ -60,7 +60,7 @@ class Task(Protocol):
         ...
 
 
-def _code_sha256(*modules: ModuleType) -> str:
+def code_sha256(*modules: ModuleType) -> str:
     """Over all source files in the folders of some modules."""
     digest = hashlib.sha256()
     for module in modules:
@@ -164,7 +164,7 @@ class GgufTask:
     @property
     def version(self) -> str:
         """Of the quick budget."""
-        remembered = self.cache.folder("audit-versions") / f"gguf-{_code_sha256(gguf, oracle.gguf)[:16]}"
+        remembered = self.cache.folder("audit-versions") / f"gguf-{code_sha256(gguf, oracle.gguf)[:16]}"
         try:
             return remembered.read_text()
         except OSError:

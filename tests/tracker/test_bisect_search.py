@@ -178,22 +178,40 @@ def test_a_search_cut_off_anywhere_and_resumed_asks_the_same_questions(
 
 
 @given(_searches(), st.integers(1, 4))
-def test_probing_ahead_finds_the_same_range_in_no_more_rounds(
+def test_probing_ahead_finds_the_same_range(
     search: tuple[list[Verdict], set[int], list[int]], jobs: int
 ) -> None:
     truth, _, priorities = search
     verdicts: dict[int, Verdict] = {}
-    rounds = 0
     while not isinstance(probes := plan(verdicts, len(truth), jobs, priorities=priorities), Answer):
         assert 1 <= len(probes) <= jobs
         assert probes[0] == next_step(verdicts, len(truth), priorities=priorities)
         assert len({p.index for p in probes}) == len(probes)
         verdicts |= {probe.index: truth[probe.index] for probe in probes}
-        rounds += 1
-    answer, asked = run(truth, priorities=priorities)
+    answer, _ = run(truth, priorities=priorities)
     assert (probes.last, probes.first) == (answer.last, answer.first)
-    if not any(v is U for v in truth):
-        assert rounds <= len(asked) + 2
+
+
+@pytest.mark.parametrize("size", [2, 3, 4, 9, 33, 100, 269])
+def test_three_at_once_take_two_steps_of_the_search_in_each_round(size: int) -> None:
+    priorities = [random.Random(size + i).getrandbits(64) for i in range(size)]
+    for change in range(1, size):
+        truth = [A] * change + [P] * (size - change)
+        steps = len(run(truth, priorities=priorities)[1])
+        assert rounds(truth, 1, priorities) == steps
+        assert rounds(truth, 2, priorities) <= steps - 1  # both ends at once
+        # Both ends and a middle; then each time the next one and those that follow its two verdicts.
+        assert rounds(truth, 3, priorities) <= 1 + math.ceil((steps - 2) / 2)
+
+
+def rounds(truth: Sequence[Verdict], jobs: int, priorities: Sequence[int]) -> int:
+    """How often a search that looks at so many at once has to wait for all of them."""
+    verdicts: dict[int, Verdict] = {}
+    count = 0
+    while not isinstance(probes := plan(verdicts, len(truth), jobs, priorities=priorities), Answer):
+        verdicts |= {probe.index: truth[probe.index] for probe in probes}
+        count += 1
+    return count
 
 
 def test_two_jobs_verify_both_ends_at_once() -> None:

@@ -9,13 +9,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
 from tracker.bisect.looks import Log, Look
-from tracker.bisect.search import Outcome, Probe, Verdict
+from tracker.bisect.search import Answer, Outcome, Probe, Verdict, plan
 from tracker.bisect.session import Session, priority
 from tracker.errors import TrackerError, UsageError
 from tracker.releases import ChannelName, Release
@@ -181,15 +181,54 @@ def test_a_bug_in_a_worker_reaches_the_caller_as_one(tmp_path: Path, log: Log) -
         Session(releases(3), examine, log, Heard(), jobs=2).run()
 
 
+@dataclass(frozen=True)
+class Awaited:
+    """Looks of which one would not end for long; another one ends only once that has begun."""
+
+    looks: Scripted
+    first: str
+    needless: str
+
+    def __call__(self, release: Release) -> Look:
+        deadline = time.monotonic() + 60
+        while release.version == self.first and time.monotonic() < deadline:
+            if pid_of(self.looks.folder / self.needless):
+                break
+            time.sleep(0.02)
+        if release.version == self.needless:
+            return replace(self.looks, seconds=300)(release)
+        return self.looks(release)
+
+
+@dataclass
+class Watching(Heard):
+    """Notes as well which of the releases dropped are still being looked at."""
+
+    folder: Path = Path()
+    still_running: list[str] = field(default_factory=list)
+
+    def dropped(self, release: Release) -> None:
+        super().dropped(release)
+        if (pid := pid_of(self.folder / release.version)) and runs(pid):
+            self.still_running.append(release.version)
+
+
 def test_looking_ahead_gives_up_what_a_verdict_has_made_needless(tmp_path: Path, log: Log) -> None:
-    slow = scripted(tmp_path / "looks", [A] * 2 + [P] * 6, seconds=0.3)
-    heard = Heard()
-    result = Session(releases(8), slow, log, heard, jobs=3).run()
+    folder, all_of_them = tmp_path / "looks", releases(33)
+    # Next after the ends is one about the middle, and then one on either side; the upper one is not needed.
+    ahead = plan({0: A, 32: P}, 33, 3, priorities=[priority(release) for release in all_of_them])
+    assert not isinstance(ahead, Answer)
+    middle, *sides = [probe.index for probe in ahead]
+    needless = all_of_them[max(sides)].version
+    looks = scripted(folder, [A] * 2 + [P] * 31)
+    heard = Watching(folder=folder)
+    examine = Awaited(looks, all_of_them[middle].version, needless)
+    result = Session(all_of_them, examine, log, heard, jobs=3).run()
     assert (result.answer.last, result.answer.first) == (1, 2)
-    given_up = asked(tmp_path / "looks") - {p.stem for p in (tmp_path / "looks").glob("*.done")}
-    assert given_up <= set(heard.dropped_releases) | set(heard.steps)
-    for name in asked(tmp_path / "looks"):
-        assert not runs(int((tmp_path / "looks" / name).read_text()))
+    assert needless in asked(folder) and not (folder / f"{needless}.done").exists()
+    assert needless in heard.dropped_releases and needless not in {look.release for look in heard.looks}
+    assert heard.still_running == []
+    assert not any(runs(pid) for pid in _pids(folder))
 
 
 def test_a_killed_worker_is_an_error_in_one_line(tmp_path: Path, log: Log) -> None:
@@ -302,5 +341,9 @@ def _pids(looks: Path) -> list[int]:
     """The processes that have begun to look."""
     if not looks.is_dir():
         return []
-    texts = [path.read_text() for path in looks.iterdir() if not path.suffix]
-    return [int(text) for text in texts if text]
+    return [pid for path in looks.iterdir() if not path.suffix and (pid := pid_of(path))]
+
+
+def pid_of(look: Path) -> int:
+    """The process that has begun a look; 0 when none has, or not yet."""
+    return int((look.read_text() if look.exists() else "") or 0)

@@ -99,6 +99,10 @@ def test_a_file_where_the_cache_should_be_is_no_bug(
         (["audit"], "release"),
         (["audit", "llama.cpp"], "llama-cpp-python==VERSION"),
         (["audit", "path:/does/not/exist"], "/does/not/exist"),
+        (
+            ["bisect", "--good", "installed", "--bad", RELEASE, "--probe", "true"],
+            "only what asks one build takes it",
+        ),
         (["check", "/does/not/exist.gbnf"], "/does/not/exist.gbnf"),
         (["run", "--config", "/does/not/exist.yaml"], "/does/not/exist.yaml"),
         (["builds", "list", "debian"], "llama-cpp-python"),
@@ -188,14 +192,16 @@ def test_a_grammar_in_words_says_yes_or_no(
 
 
 @pytest.mark.build
-def test_a_text_that_is_no_grammar_is_said_with_its_place(
-    tmp_path: Path, build_0_3_36: object, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("at", [[], ["--at", "61"]], ids=["whole", "one state"])
+def test_a_text_that_is_no_grammar_is_said_with_its_file_and_place(
+    tmp_path: Path, build_0_3_36: object, capsys: pytest.CaptureFixture[str], at: list[str]
 ) -> None:
     bad = tmp_path / "bad.gbnf"
     bad.write_text('root ::= "a" nothing\n')
-    assert run(["check", str(bad), "--release", RELEASE, "--quiet"]) == ExitCode.USAGE
+    assert run(["check", str(bad), "--release", RELEASE, "--quiet", *at]) == ExitCode.USAGE
     printed = capsys.readouterr()
     assert printed.out == ""
+    assert f"{bad}: " in printed.err
     assert "line 1, column 14: rule 'nothing' is not defined" in printed.err
     assert len(printed.err.strip().splitlines()) == 1
 

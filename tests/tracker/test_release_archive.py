@@ -10,7 +10,7 @@ from archives import link, write_archive
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracker.releases import ReleaseError, archive
+from tracker.releases import ReleaseError, Unavailable, archive
 from tracker.releases.archive import unpack
 
 
@@ -114,3 +114,9 @@ def test_damage_is_a_release_error_and_nothing_else(
         unpack(folder / "a.tar.gz", folder / "out", everything)
     except ReleaseError as error:
         assert "\n" not in str(error)
+
+
+def test_a_full_disk_is_no_fault_of_the_archive(tmp_path: Path) -> None:
+    source = write_archive(tmp_path / "a.tar.gz", {"a": b"content"})
+    with pytest.raises(Unavailable, match="No space left"):
+        unpack(source, tmp_path, lambda _: Path("/dev/full"))

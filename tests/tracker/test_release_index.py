@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -180,3 +181,14 @@ def test_a_link_folder_serves_without_an_index(index: FileIndex, own_cache: Cach
     links = PackageIndex(own_cache, IndexSettings((), (f"file://{page}",), (), "", 5))
     source = IndexChannel(ChannelName.PYTHON, own_cache, links).fetch(Release(ChannelName.PYTHON, "0.3.36"))
     assert source.release.version == "0.3.36"
+
+
+def test_a_file_that_the_index_has_lost_is_not_a_lost_network(index: FileIndex, own_cache: Cache) -> None:
+    index.add("llama-cpp-python", "0.3.1", PYTHON_TREE).unlink()
+    with pytest.raises(ReleaseError, match="lists it and does not have it") as raised:
+        python_channel(index, own_cache).fetch(Release(ChannelName.PYTHON, "0.3.1"))
+    assert not raised.value.passing
+    shutil.rmtree(index.root)
+    with pytest.raises(ReleaseError, match="no source distribution") as raised:
+        python_channel(index, own_cache).fetch(Release(ChannelName.PYTHON, "0.3.1"))
+    assert raised.value.passing

@@ -7,8 +7,8 @@ that do not depend on the corpus have passed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -29,9 +29,9 @@ from tracker.bisect.search import Verdict
 from tracker.build import Build
 from tracker.config import Watch
 from tracker.errors import UsageError
-from tracker.history import Strand, summarise
+from tracker.history import Strand, place_of, summarise
 from tracker.libllama.client import GrammarRejected, LibllamaClient, RequestRefused, WorkerDied
-from tracker.results import AuditName, Cause, Deviation, GrammarResult, Kind
+from tracker.results import AuditName, Cause, Deviation, GrammarDocument, GrammarResult, Kind
 from tracker.store import Store, StoreError
 from tracker.watches import Absent, Present, judge, selects
 
@@ -76,12 +76,12 @@ class Deviates:
     def ask(self, build: Build) -> Reply:
         """See ``Question``."""
         entries = (*self.entries, *self._of_tree(build))
-        remembered = self._remembered(build, audit_version(entries, self.vocabulary.sha256))
-        if remembered is not None:
-            return remembered
         asked = _cheapest_first(entry for entry in entries if _named(self.watch, entry.name))
         if not asked:
             return untestable("there is no grammar of the names asked for")
+        remembered = self._remembered(build, asked, audit_version(entries, self.vocabulary.sha256))
+        if remembered is not None:
+            return remembered
         pieces = self.vocabulary.vocabulary
         open_clients = [
             LibllamaClient(build, self.vocabulary.path, each) for each in (LIMITS, ROBUSTNESS_LIMITS)
@@ -91,16 +91,17 @@ class Deviates:
             ends, problem = _ready(ordinary, self.vocabulary)
             if ends is None:
                 return untestable(problem)
+            results = []
             for entry in asked:
                 client = bounded if entry.group == "robustness" else ordinary
                 result = audit_grammar(entry, client, pieces, ends, keep_every=NULL_EVERY).result
                 found = self._selected(result)
                 if found:
-                    return Reply(Verdict.PRESENT, _seen(result, found[0], len(found)))
-                decisive = len(asked) == 1 or _beyond_ascii(entry.text)
-                problem = problem or _incomplete(result, decisive=decisive)
-            if problem:
-                return untestable(problem)
+                    return Reply(Verdict.PRESENT, _seen(result, found), shown=_shown(result, found))
+                results.append(result)
+            reply = _not_seen(asked, results)
+            if reply.verdict is Verdict.UNTESTABLE:
+                return reply
             failed = [c for c in positive_controls(pieces, ordinary, ends) if not c.passed]
             if failed:
                 return untestable(f"control '{failed[0].name}' failed: {failed[0].detail}")
@@ -109,7 +110,7 @@ class Deviates:
         finally:
             for client in open_clients:
                 client.close()
-        return Reply(Verdict.ABSENT, f"{len(asked)} grammar{'s' * (len(asked) > 1)} audited")
+        return reply
 
     def _of_tree(self, build: Build) -> tuple[CorpusEntry, ...]:
         return source_tree_grammars(build.tree, self.tree_states) if self.tree_states else ()
@@ -124,7 +125,7 @@ class Deviates:
             )
         ]
 
-    def _remembered(self, build: Build, version: str) -> Reply | None:
+    def _remembered(self, build: Build, asked: Sequence[CorpusEntry], version: str) -> Reply | None:
         """The verdict of a current result that is there already."""
         if self.results is None:
             return None
@@ -135,13 +136,20 @@ class Deviates:
             document = store.read(build.id, AuditName.GRAMMAR)
         except StoreError:
             return None
-        if document.build.source_sha256 != build.release.sha256:
+        if not isinstance(document, GrammarDocument) or document.build.source_sha256 != build.release.sha256:
             return None
+        by_name = {result.name: result for result in document.grammars}
+        if any(entry.name not in by_name for entry in asked):
+            return None
+        results = [by_name[entry.name] for entry in asked]
         match judge(self.watch, summarise(document)):
             case Present(atoms=atoms, subjects=subjects):
-                return Reply(Verdict.PRESENT, f"{atoms} in {', '.join(subjects)[:120]} (from its result)")
+                first = next(result for result in results if result.name in subjects)
+                detail = f"{atoms} in {', '.join(subjects)[:120]} (from its result)"
+                return Reply(Verdict.PRESENT, detail, shown=_shown(first, self._selected(first)))
             case Absent():
-                return Reply(Verdict.ABSENT, "from its result")
+                reply = _not_seen(asked, results)
+                return replace(reply, detail=f"{reply.detail} (from its result)")
             case _:
                 return None
 
@@ -245,8 +253,13 @@ def _named(watch: Watch, name: str) -> bool:
 
 
 def _cheapest_first(entries: Iterable[CorpusEntry]) -> list[CorpusEntry]:
-    """Those that may take long to die come last: a finding in any other ends the search before."""
-    return sorted(entries, key=lambda entry: (entry.group == "robustness", entry.states))
+    """Those that may take long to die come last: a finding in any other ends the search before.
+
+    Those of the build's own tree come after the corpus, which is the same for all builds.
+    """
+    return sorted(
+        entries, key=lambda entry: (entry.group == "robustness", entry.group == "source-tree", entry.states)
+    )
 
 
 def _beyond_ascii(text: str) -> bool:
@@ -258,21 +271,51 @@ def _beyond_ascii(text: str) -> bool:
     return any(isinstance(node, Characters) and node.ranges and node.ranges[-1][1] > 0x7F for node in nodes)
 
 
-def _incomplete(result: GrammarResult, *, decisive: bool) -> str:
-    """Why no finding in this result is not the same as none in the grammar; empty when it is.
+def _not_seen(asked: Sequence[CorpusEntry], results: Sequence[GrammarResult]) -> Reply:
+    """The reply of a build that shows in none of the grammars asked about what is asked for.
 
     In a corpus some grammars are there because builds die over them or refuse them, and that is a finding of
-    its own. Of a grammar that is asked about alone, or that may well show what is asked for, it says that
-    nothing is known: what a build refuses to read it has not mended.
+    its own. Of a grammar that may well show what is asked for the reply says so, and where it is asked about
+    alone nothing is known.
     """
-    for found in result.deviations if decisive else ():
-        if found.cause == Cause.DIED or found.kind is Kind.GRAMMAR_REJECTED:
-            return f"{result.name}: {found.kind}: {found.detail}"
-    return "" if result.status == "complete" else f"{result.name}: {result.reason or 'untestable'}"
+    unread = ""
+    for entry, result in zip(asked, results, strict=True):
+        if result.status != "complete":
+            return untestable(f"{result.name}: {result.reason or 'untestable'}")
+        for found in result.deviations:
+            if found.cause == Cause.DIED or found.kind is Kind.GRAMMAR_REJECTED:
+                reason = one_line(f"{result.name}: {found.kind}: {found.detail}")
+                if len(asked) == 1:
+                    return untestable(reason)
+                if _beyond_ascii(entry.text):
+                    unread = unread or reason
+    detail = f"{len(asked)} grammar{'s' * (len(asked) > 1)} audited" + f"; not read: {unread}" * bool(unread)
+    looked = tuple(key for result in results for key in _looked(result))
+    return Reply(Verdict.ABSENT, one_line(detail), looked=looked, unread=unread)
 
 
-def _seen(result: GrammarResult, first: Deviation, count: int) -> str:
-    return one_line(f"{result.name}: {_words(first, count)}")
+def _looked(result: GrammarResult) -> Iterator[str]:
+    """The places of a grammar that were looked at, as keys; one key stands for all places."""
+    places = result.places()
+    return (
+        digest(result.name, result.sha256, where) for where in ([None] if places is None else sorted(places))
+    )
+
+
+def _shown(result: GrammarResult, found: Iterable[Deviation]) -> tuple[tuple[str, ...], ...]:
+    """By kind and cause the places that show some deviations, as keys, with the key of all places."""
+    shown: dict[tuple[str, str], set[str | None]] = {}
+    for each in found:
+        place = place_of(each.kind, each.where(), result.places())
+        if place is not None:
+            shown.setdefault((each.kind, each.cause), {None}).add(place)
+    return tuple(
+        tuple(sorted(digest(result.name, result.sha256, p) for p in places)) for places in shown.values()
+    )
+
+
+def _seen(result: GrammarResult, found: Sequence[Deviation]) -> str:
+    return one_line(f"{result.name}: {_words(found[0], len(found))}")
 
 
 def _words(first: Deviation, count: int) -> str:

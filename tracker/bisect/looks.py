@@ -1,9 +1,9 @@
 """Looking at one release: fetch, build, ask; and the log of what was seen, to go on from.
 
 Knows which troubles are the release's own (a verdict: untestable) and which are this machine's (an error that
-stops the search: no compiler). A log is one file a question, one line a look, appended and flushed as it
-comes; a line cut off by a kill is skipped. Only present and absent are taken from it: what was untestable may
-have been the network, and builds that do not compile are remembered by the cache of builds.
+stops the search: no compiler, a full disk, no network). A log is one file a question, one line a look,
+appended and flushed as it comes; a line cut off by a kill is skipped. Only present and absent are taken from
+it: what was untestable is asked again, and builds that do not compile are remembered by the cache of builds.
 """
 
 from __future__ import annotations
@@ -11,17 +11,22 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Protocol
 
-from tracker.bisect.questions import Question, one_line
+from tracker import bisect, libllama
+from tracker.bisect.questions import Question, digest, one_line
 from tracker.bisect.search import Verdict
 from tracker.build import BuildError, build_release
 from tracker.cache import Cache
+from tracker.libllama import handlers
+from tracker.recipe import RECIPE
 from tracker.releases import Release, ReleaseError, ResolvedRelease
 from tracker.releases.channels import fetch
+from tracker.tasks import code_sha256
+from tracker.toolchain import toolchain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +34,8 @@ class Look:
     """What was seen of one release.
 
     ``seconds`` is what fetching, building and asking took together, ``build_seconds`` the building alone;
-    ``remembered`` says that it comes from the log of an earlier run.
+    ``remembered`` says that it comes from the log of an earlier run. ``shown``, ``looked`` and ``unread`` are
+    the reply's.
     """
 
     release: str
@@ -42,6 +48,25 @@ class Look:
     seconds: float = 0.0
     build_seconds: float = 0.0
     remembered: bool = False
+    shown: Sequence[Sequence[str]] = ()
+    looked: Sequence[str] = ()
+    unread: str = ""
+
+
+def held_against(older: Look, look: Look) -> Look:
+    """A look at a newer build, untestable where it is absent for want of looking.
+
+    What an older build has shown is mended only where it was looked for again. The other way round, a build
+    that does not come to the place, or does not read the grammar, has not shown it yet.
+    """
+    if older.verdict is not Verdict.PRESENT or look.verdict is not Verdict.ABSENT:
+        return look
+    if look.unread:
+        return replace(look, verdict=Verdict.UNTESTABLE, detail=look.unread)
+    if all(set(look.looked).intersection(places) for places in older.shown):
+        return look
+    reason = f"its walk has not come to places that showed it on {older.release}"
+    return replace(look, verdict=Verdict.UNTESTABLE, detail=reason)
 
 
 class Examine(Protocol):
@@ -65,7 +90,7 @@ class BuildAndAsk:
     retry: bool = False
 
     def __call__(self, release: Release) -> Look:
-        """See ``Examine``. Raises ToolchainError and UsageError: no release is to blame for those."""
+        """See ``Examine``. Raises TrackerError and OSError where no release is to blame."""
         begun = time.perf_counter()
         look = Look(release=str(release), verdict=Verdict.UNTESTABLE)
         built = 0.0
@@ -78,8 +103,10 @@ class BuildAndAsk:
             finally:
                 built = time.perf_counter() - before
             reply = self.question.ask(build)
-            look = replace(look, verdict=reply.verdict, detail=reply.detail)
+            look = replace(look, **{each.name: getattr(reply, each.name) for each in fields(reply)})
         except (BuildError, ReleaseError) as error:
+            if error.passing:
+                raise
             look = replace(look, detail=one_line(str(error)))
         return replace(look, seconds=time.perf_counter() - begun, build_seconds=built)
 
@@ -102,8 +129,13 @@ class Log:
 
     @classmethod
     def of(cls, question: Question, cache: Cache) -> Log:
-        """The log of a question in the cache."""
-        return cls(cache.folder("bisect") / f"{question.identity}.jsonl")
+        """The log of a question in the cache, one for each toolchain and version of what asks.
+
+        Raises ToolchainError.
+        """
+        ours = code_sha256(bisect, libllama, handlers)
+        name = digest(question.identity, toolchain().identity, RECIPE, ours)
+        return cls(cache.folder("bisect") / f"{name}.jsonl")
 
     def read(self) -> Mapping[str, Look]:
         """The last verdict of each release; empty when there is no log."""

@@ -7,31 +7,46 @@ the reason.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import shlex
+import signal
 import subprocess
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import IO, Protocol
 
 from tracker.bisect.search import Verdict
 from tracker.build import Build
 from tracker.errors import UsageError
 from tracker.libllama.client import GrammarRejected, LibllamaClient, Limits, RequestRefused, WorkerDied
 
+PROBE_SECONDS = 600
+"""How long a command may take, unless told otherwise."""
+
 _LONGEST_DETAIL = 300
+_TAIL = 1 << 16
 _LIMITS = Limits()
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A verdict, and one line about what was seen."""
+    """A verdict, and one line about what was seen.
+
+    Where builds differ in what can be looked at, ``shown`` holds of each thing that is present the places
+    that show it, ``looked`` the places that a build without it was looked at, and ``unread`` names what this
+    build could not be asked about at all; see ``tracker.bisect.looks.held_against``.
+    """
 
     verdict: Verdict
     detail: str = ""
+    shown: tuple[tuple[str, ...], ...] = ()
+    looked: tuple[str, ...] = ()
+    unread: str = ""
 
 
 class Question(Protocol):
@@ -129,6 +144,9 @@ class Command:
 
     0 is absent (good), 1 to 124 present (bad), 125 untestable. The command runs in a shell, as the user and
     in the user's environment, with ``LLAMA_TRACKER_*`` added: it is the user's program, not upstream's.
+    One that does not end within ``seconds`` is untestable; what one leaves running in its process group is
+    ended with it.
+
     ``range`` keeps the verdicts of one range of builds apart from those of another, since nothing tells
     whether the command still does the same; so do the folder that it runs in and the contents of files that
     it names.
@@ -136,7 +154,7 @@ class Command:
 
     command: str
     range: str
-    seconds: float = 600.0
+    seconds: float = PROBE_SECONDS
 
     @property
     def text(self) -> str:
@@ -155,25 +173,23 @@ class Command:
 
     def ask(self, build: Build) -> Reply:
         """See ``Question``. Raises UsageError when the command itself cannot be run."""
-        process = subprocess.Popen(
-            ["/bin/sh", "-c", self.command],
-            env={**os.environ, **probe_environment(build)},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        try:
-            output = process.communicate(timeout=self.seconds)[0]
-        except subprocess.TimeoutExpired:
-            _end(process)
-            return untestable(f"the command did not end within {self.seconds:g} s")
-        except BaseException:
-            _end(process)
-            raise
-        lines = output.decode("utf-8", "replace").strip().splitlines()
-        last = one_line(lines[-1]) if lines else ""
-        code = process.returncode
+        # Into a file: a pipe would stay open as long as anything that the command has left behind.
+        with tempfile.TemporaryFile() as output:
+            process = subprocess.Popen(
+                ["/bin/sh", "-c", self.command],
+                env={**os.environ, **probe_environment(build)},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            try:
+                code = process.wait(self.seconds)
+            except subprocess.TimeoutExpired:
+                return untestable(f"the command did not end within {self.seconds:g} s; see --probe-seconds")
+            finally:
+                _end(process)
+            last = _last_line(output)
         if code == 0:
             return Reply(Verdict.ABSENT, last)
         if code == 125:
@@ -210,5 +226,13 @@ def probe_environment(build: Build) -> dict[str, str]:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    os.killpg(process.pid, 9)
-    process.communicate()
+    """End a command and what it has left running in its process group."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _last_line(output: IO[bytes]) -> str:
+    output.seek(max(0, output.seek(0, os.SEEK_END) - _TAIL))
+    lines = output.read().decode("utf-8", "replace").strip().splitlines()
+    return one_line(lines[-1]) if lines else ""

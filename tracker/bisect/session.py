@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from tracker.bisect.looks import Examine, Log, Look
+from tracker.bisect.looks import Examine, Log, Look, held_against
 from tracker.bisect.search import DEFAULT_PATIENCE, Answer, Outcome, Probe, plan
 from tracker.bisect.workers import Workers
 from tracker.errors import TrackerError, UsageError
@@ -95,7 +95,7 @@ class Session:
         self._recall()
         answer = self._alone() if self.jobs <= 1 else self._ahead()
         return Result(
-            releases=tuple(self.releases), looks=dict(self._looks), order=tuple(self._order), answer=answer
+            releases=tuple(self.releases), looks=self._judged(), order=tuple(self._order), answer=answer
         )
 
     def _recall(self) -> None:
@@ -136,7 +136,7 @@ class Session:
         return probes
 
     def _plan(self) -> tuple[Probe, ...] | Answer:
-        verdicts = {index: look.verdict for index, look in self._looks.items()}
+        verdicts = {index: look.verdict for index, look in self._judged().items()}
         return plan(
             verdicts,
             len(self.releases),
@@ -148,7 +148,14 @@ class Session:
     def _note(self, index: int, look: Look) -> None:
         self._looks[index] = look
         self._order.append(index)
-        self.listener.seen(look)
+        self.listener.seen(self._judged()[index])
+
+    def _judged(self) -> Mapping[int, Look]:
+        """The looks, those of newer builds held against the oldest one's."""
+        oldest = self._looks.get(0)
+        if oldest is None:
+            return dict(self._looks)
+        return {index: held_against(oldest, look) for index, look in self._looks.items()}
 
     def _tell(self, probe: Probe) -> None:
         times = [look.seconds for look in self._looks.values() if not look.remembered]

@@ -60,7 +60,10 @@ class Workers:
         self._join(index)
 
     def next(self) -> tuple[int, Look | TrackerError]:
-        """Wait for the next look, or for an error that no release is to blame for. Raises a bug of ours."""
+        """Wait for the next look, or for an error that no release is to blame for.
+
+        Raises OSError where the machine fails, and a bug of ours.
+        """
         by_pipe = {id(pipe): index for index, (_, pipe) in self.running.items()}
         ready = wait([pipe for _, pipe in self.running.values()])[0]
         index = by_pipe[id(ready)]
@@ -105,7 +108,8 @@ def _work(pipe: Connection, examine: Examine, release: Release) -> None:
         answer = examine(release)
     except KeyboardInterrupt:
         return
-    except TrackerError as error:
+    except (TrackerError, OSError) as error:
+        error.add_note(traceback.format_exc())
         answer = error
     except Exception:
         answer = RuntimeError(traceback.format_exc())

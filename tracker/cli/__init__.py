@@ -33,7 +33,7 @@ from tracker.cli import (
     try_patch,
 )
 from tracker.cli.output import OUTPUT
-from tracker.errors import ExitCode, TrackerError
+from tracker.errors import FULL_DISK, ExitCode, TrackerError
 
 COMMANDS = (
     audit, check, control, sampler, gguf, compare, report, bisect, try_patch, notify, actions, builds,
@@ -44,7 +44,7 @@ INTERRUPTED = 130
 
 INTERRUPTED_TEXT = "interrupted: what was finished is kept, run it again to go on"
 
-_OF_THE_MACHINE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.ENOTDIR})
+_OF_THE_MACHINE = FULL_DISK | {errno.EACCES, errno.ENOTDIR}
 """Errors that are no bug of ours: a full or write-protected disk, a file where a folder should be."""
 
 app = typer.Typer(
@@ -54,7 +54,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Watches llama.cpp releases for regressions in constrained decoding.",
     epilog="Exit codes: 0 done; 10 deviations changed (with --exit-code); 2 wrong usage or configuration; "
-    "3 incomplete (a build, an audit or a control failed, or nothing was audited); 70 a bug in the program.",
+    "3 incomplete (a build, an audit or a control failed, or nothing was audited); 70 a bug in the program; "
+    "130 interrupted.",
 )
 
 for _module in COMMANDS:

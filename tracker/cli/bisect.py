@@ -13,7 +13,7 @@ from tracker.atomic import write_atomic
 from tracker.audits.grammar.corpus import grammar_file
 from tracker.bisect.deviations import Deviates, DeviatesAt
 from tracker.bisect.looks import BuildAndAsk, Log, Look
-from tracker.bisect.questions import Accepted, Command, Question
+from tracker.bisect.questions import PROBE_SECONDS, Accepted, Command, Question
 from tracker.bisect.report import Findings, Title, compare_link, json_text, markdown, sentence, short
 from tracker.bisect.search import DEFAULT_PATIENCE, Probe
 from tracker.bisect.session import Result, Session
@@ -67,6 +67,14 @@ def bisect(
             "build's folder is in LLAMA_TRACKER_BUILD, its library in LLAMA_TRACKER_LIBRARY.",
         ),
     ] = "",
+    probe_seconds: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="SECONDS",
+            help=f"With --probe: what takes longer is untestable; {PROBE_SECONDS} unless told otherwise.",
+        ),
+    ] = None,
     git: Annotated[
         str,
         typer.Option("--git", metavar="URL", help="Go on to the commit, in this repository of llama.cpp."),
@@ -104,16 +112,20 @@ def bisect(
         raise UsageError("bisect: ask one thing: --watch NAME, --grammar FILE or --probe COMMAND")
     if grammar is None and (kind or cause or accepts or at is not None):
         raise UsageError("bisect: --kind, --cause, --at and --accepts go with --grammar FILE")
+    if not probe and probe_seconds is not None:
+        raise UsageError("bisect: --probe-seconds goes with --probe COMMAND")
     _check_targets({"--json": json, "--report": str(report or ""), "--log": str(log or "")})
     cache = Cache.default()
     releases = _range(good, bad, cache)
+    if git and releases[0].channel is ChannelName.GIT:
+        raise UsageError("bisect: --git goes with two releases: the ends are commits already")
     question: Question
     if watch:
         question = _watched(load_config(config).watch(watch), config, reports, states, cache)
     elif grammar is not None:
         question = _of_grammar(grammar, tuple(kind or ()), tuple(cause or ()), at, accepts, states, cache)
     else:
-        question = Command(probe, f"{releases[0]} {releases[-1]}")
+        question = Command(probe, f"{releases[0]} {releases[-1]}", probe_seconds or PROBE_SECONDS)
     voice = _Voice(question, log)
     voice.say(f"{question.text} {releases[0]} to {releases[-1]}, {len(releases)} releases")
 
@@ -136,7 +148,7 @@ def bisect(
             _print(findings)
 
     results = [search(releases)]
-    if git and results[0].found and releases[0].channel is not ChannelName.GIT:
+    if git and results[0].found:
         fresh = False
         try:
             results.append(search(_commits(results[0], git, cache)))

@@ -66,7 +66,9 @@ def check(
     build = prepare_build(release, cache, jobs=jobs, retry_failed=retry_failed, tell=OUTPUT.detail)
     vocabulary = load_vocabulary(cache, [build.tree])
     if output is not None or path is not None:
-        answer = ask_state(entry.text, build, vocabulary, output=output or b"", path=path, limits=LIMITS)
+        answer = ask_state(
+            entry.text, build, vocabulary, output=output or b"", path=path, limits=LIMITS, name=str(file)
+        )
         if json_to:
             write_json(json_to, answer.as_json())
         if json_to != "-":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,9 +14,9 @@ from tracker.build import Build
 from tracker.cache import Cache
 from tracker.cli import options
 from tracker.cli.output import OUTPUT, check_json_target, state_progress, write_json
-from tracker.errors import ExitCode, TrackerError
+from tracker.errors import ExitCode, UsageError
 from tracker.patching import PatchedSource, apply_patch, read_patch
-from tracker.pipeline import Selection, load_vocabulary, make_build, select_grammars
+from tracker.pipeline import VOCABULARY_NAME, Selection, load_vocabulary, make_build, select_grammars
 from tracker.releases import Source
 from tracker.releases.channels import expand, fetch
 from tracker.results import GrammarDocument
@@ -32,6 +33,7 @@ def try_patch(
     release: Annotated[str, typer.Argument(help="For example llama-cpp-python==0.3.36.")],
     grammar: options.GrammarNames = None,
     states: options.States = None,
+    vocabulary: options.VocabularyName = VOCABULARY_NAME,
     jobs: options.Jobs = options.DEFAULT_JOBS,
     json: options.Json = "",
     retry_failed: options.RetryFailed = False,
@@ -43,12 +45,14 @@ def try_patch(
     Example: llama-tracker try patches/grammar-well-formed-utf8.patch llama-cpp-python==0.3.36
     """
     check_json_target(json)
+    selection = Selection(tuple(grammar or ()), states, vocabulary=vocabulary)
     cache = Cache.default()
     wanted = read_patch(patch)
     names = expand(release, cache)
     if len(names) != 1:
-        raise TrackerError(f"{release}: names {len(names)} releases: give exactly one here")
+        raise UsageError(f"{release}: names {len(names)} releases: give exactly one here")
     source = fetch(names[0], cache)
+    entries = select_grammars(selection, source.tree)
     patched = apply_patch(source, wanted, cache)
     _tell_skipped(patched)
 
@@ -56,20 +60,18 @@ def try_patch(
         return make_build(of, cache, jobs=jobs, retry_failed=retry_failed, tell=OUTPUT.say)
 
     before, after = build(source), build(patched.source)
-    vocabulary = load_vocabulary(cache, [before.tree])
-    entries = select_grammars(Selection(tuple(grammar or ()), states), before.tree)
+    words = load_vocabulary(cache, [before.tree], vocabulary)
     documents = [
-        _audit(built, vocabulary, entries, jobs, name)
-        for built, name in ((before, None), (after, wanted.name))
+        _audit(built, words, entries, jobs, name) for built, name in ((before, None), (after, wanted.name))
     ]
     OUTPUT.say(f"{before.id} and {after.id}: comparing their masks state by state")
     with state_progress() as progress:
-        masks = side_by_side(before, after, vocabulary, entries, progress)
+        masks = side_by_side(before, after, words, entries, progress)
     trial = hold_against(documents[0], documents[1], masks)
     if json:
         write_json(json, _document(trial, patched))
     if json != "-":
-        _print(trial, vocabulary)
+        _print(trial, words)
     for document in documents:
         if not document.trustworthy:
             OUTPUT.problem(f"llama-tracker: {document.build.id}: no verdict: {document.reason}")
@@ -111,15 +113,28 @@ def _print(trial: Trial, vocabulary: VocabularyFile) -> None:
         tell(
             f"  {move.grammar} after '{move.prefix.hex(' ')}': {move.death or ' '.join(pieces) or 'the end'}"
         )
+    for reason, grammars in _by_reason(masks.left_out):
+        tell(f"not compared, {_count(len(grammars), 'grammar')}: {', '.join(grammars)} ({reason})")
     tell(_times(masks))
+
+
+def _by_reason(left_out: Mapping[str, str]) -> Iterator[tuple[str, list[str]]]:
+    """The grammars left out, those with the same reason together."""
+    for reason in dict.fromkeys(left_out.values()):
+        yield reason, [name for name, why in left_out.items() if why == reason]
 
 
 def _times(masks: SideBySide) -> str:
     if not masks.states:
         return "apply: no state was compared"
     each = [1000 * seconds / masks.states for seconds in (masks.before_seconds, masks.after_seconds)]
-    ratio = masks.after_seconds / masks.before_seconds
-    return f"apply: {each[0]:.2f} ms a state before, {each[1]:.2f} ms after ({ratio:.3f} of it; CPU time)"
+    # Over a small vocabulary it may be less than the clock can tell.
+    ratio = f"{masks.after_seconds / masks.before_seconds:.3f} of it; " if masks.before_seconds else ""
+    return f"apply: {each[0]:.2f} ms a state before, {each[1]:.2f} ms after ({ratio}CPU time)"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def _document(trial: Trial, patched: PatchedSource) -> dict[str, Any]:

@@ -7,7 +7,7 @@ its ``Summary``; the findings themselves are asked for only where two digests di
 
 from __future__ import annotations
 
-from tracker.history.compare import compare, compare_documents
+from tracker.history.compare import compare, compare_documents, place_of
 from tracker.history.model import (
     Change,
     Entry,
@@ -41,5 +41,6 @@ __all__ = [
     "history_of",
     "in_order",
     "order_key",
+    "place_of",
     "summarise",
 ]

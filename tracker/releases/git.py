@@ -28,6 +28,7 @@ from tracker.releases import (
     ReleaseError,
     ResolvedRelease,
     Source,
+    Unavailable,
 )
 from tracker.releases.gitfiles import iso_date
 from tracker.releases.local import content_sha256
@@ -213,7 +214,7 @@ def _write_files(clone: Path, files: Sequence[_File], tree: Path) -> None:
             process.stdin.flush()
             kind, _, size = process.stdout.readline().partition(b" blob ")
             if kind.decode() != file.blob:
-                raise ReleaseError(f"{file.path}: its content is not in the repository; fetch again")
+                raise Unavailable(f"{file.path}: its content is not in the repository; fetch again")
             target = tree / file.path
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(process.stdout.read(int(size)))
@@ -223,7 +224,7 @@ def _write_files(clone: Path, files: Sequence[_File], tree: Path) -> None:
 
 
 def _git(clone: Path, *arguments: str, given: bytes | None = None) -> str:
-    """What a git command on a clone prints. Raises ReleaseError with git's own reason."""
+    """What a git command on a clone prints. Raises Unavailable with git's own reason."""
     return _run("--git-dir", str(clone), *arguments, given=given)
 
 
@@ -233,7 +234,7 @@ def _run(*arguments: str, given: bytes | None = None) -> str:
         lines = result.stderr.decode("utf-8", "replace").strip().splitlines() or ["no reason given"]
         command = next((a for a in arguments if not a.startswith("-") and "/" not in a), "git")
         reason = next((line for line in lines if line.startswith("fatal: ")), lines[-1])
-        raise ReleaseError(f"git {command} failed: {reason[:300]}; check the URL and the network")
+        raise Unavailable(f"git {command} failed: {reason[:300]}; check the URL and the network")
     return result.stdout.decode("utf-8", "surrogateescape")
 
 
@@ -248,9 +249,9 @@ def _started(arguments: Sequence[str], given: bytes | None = None) -> subprocess
             timeout=_LONGEST_SECONDS,
         )
     except FileNotFoundError:
-        raise ReleaseError("git is not installed; install it or use a release of the package index") from None
+        raise Unavailable("git is not installed; install it or use a release of the package index") from None
     except subprocess.TimeoutExpired:
-        raise ReleaseError(f"git {arguments[0]}: no answer within {_LONGEST_SECONDS} s; try again") from None
+        raise Unavailable(f"git {arguments[0]}: no answer within {_LONGEST_SECONDS} s; try again") from None
 
 
 def _environment() -> dict[str, str]:

@@ -28,10 +28,12 @@ from unearth.auth import MultiDomainBasicAuth
 from unearth.fetchers import PyPIClient
 
 from tracker.cache import Cache
-from tracker.releases import ReleaseError
+from tracker.releases import ReleaseError, Unavailable
 
 _MAXIMUM_DOWNLOAD = 1 << 30
 _ATTEMPTS = 3
+_GONE = (404, 410)
+"""HTTP: not there. Asking again does not help."""
 _SECTIONS = ("global", "install", "download", ":env:")
 """Sections of pip's configuration that count, later ones winning."""
 
@@ -138,7 +140,7 @@ class PackageIndex:
                     found[version] = Distribution(name, version, package.link.filename, url, sha256, uploaded)
             self._listed[name] = [found[version] for version in sorted(found)]
         if not self._listed[name]:
-            raise ReleaseError(f"{name}: no source distribution on the index; see `pip config list`")
+            raise Unavailable(f"{name}: no source distribution on the index; see `pip config list`")
         return self._listed[name]
 
     def file(self, distribution: Distribution) -> Path:
@@ -151,7 +153,7 @@ class PackageIndex:
                 partial = folder / "download"
                 self._download(distribution, partial)
                 if _sha256(partial) != distribution.sha256:
-                    raise ReleaseError(
+                    raise Unavailable(
                         f"{distribution.filename}: the file does not have the sha256 that the index states; "
                         "not kept, try again or ask who runs the index"
                     )
@@ -173,7 +175,7 @@ class PackageIndex:
             if packages or not complaints:
                 return packages
             error = complaints[-1]
-        raise ReleaseError(f"{name}: the package index cannot be asked: {_short(error)}; check the network")
+        raise Unavailable(f"{name}: the package index cannot be asked: {_short(error)}; check the network")
 
     def _download(self, distribution: Distribution, target: Path) -> None:
         error: object = None
@@ -182,6 +184,10 @@ class PackageIndex:
             try:
                 stream = self._opened().session.get_stream(distribution.url)
                 with stream as response, open(target, "wb") as file:
+                    if response.status_code in _GONE:
+                        raise ReleaseError(
+                            f"{distribution.filename}: the index lists it and does not have it"
+                        )
                     response.raise_for_status()
                     size = 0
                     for chunk in response.iter_bytes(1 << 20):
@@ -198,13 +204,13 @@ class PackageIndex:
                 raise
             except Exception as problem:  # as above
                 error = f"{type(problem).__name__}: {problem}"
-        raise ReleaseError(f"{distribution.filename}: download failed: {_short(error)}; check the network")
+        raise Unavailable(f"{distribution.filename}: download failed: {_short(error)}; check the network")
 
     def _opened(self) -> PackageFinder:
         if self._finder is None:
             settings = self._settings or settings_from(pip_configuration())
             if not settings.index_urls and not settings.find_links:
-                raise ReleaseError("pip is configured with no-index and no find-links: no source of releases")
+                raise Unavailable("pip is configured with no-index and no find-links: no source of releases")
             context: ssl.SSLContext | bool = True
             if settings.certificate:
                 context = ssl.create_default_context(cafile=settings.certificate)

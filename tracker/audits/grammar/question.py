@@ -71,6 +71,7 @@ def ask_state(
     output: bytes,
     path: tuple[int, ...] | None,
     limits: Limits,
+    name: str = "the grammar",
 ) -> StateAnswer:
     """Compare one state.
 
@@ -81,6 +82,7 @@ def ask_state(
         output: the output so far; spelled by single-byte tokens unless ``path`` is given.
         path: the output so far as token ids.
         limits: of the child.
+        name: what the text is called in errors.
 
     Raises:
         UsageError: the text is no grammar, or the path names no tokens.
@@ -96,7 +98,7 @@ def ask_state(
         try:
             oracle = Oracle(text, words, end_tokens=ends.ids)
         except GrammarError as error:
-            raise UsageError(f"the grammar: {error}") from None
+            raise UsageError(f"{name}: {error}") from None
         reply = client.mask(text, path, check_path=True)
     state = oracle.walk(path)
     right = oracle.mask(state)
