@@ -300,7 +300,8 @@ class Run:
                 source, self._cache, jobs=self._jobs, retry_failed=self._retry_failed, tell=self._tell
             )
         except BuildError as error:
-            for task in pending:
+            # What is this machine's own trouble says nothing about the release.
+            for task in pending if not error.passing else ():
                 self._store.write(task.untestable(source, str(error)))
             return Outcome(release, build_id, "failed", str(error))
         reason = ""

@@ -78,8 +78,9 @@ def test_nothing_audited_is_not_green(folder: Path, capsys: pytest.CaptureFixtur
     assert "nothing was audited" in capsys.readouterr().err
 
 
-def test_one_failure_does_not_stop_the_others_and_is_stored_with_its_reason(
-    folder: Path, build_0_3_36: Build, build_0_3_16: Build, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("passing", [False, True])
+def test_one_failure_does_not_stop_the_others_and_is_stored_unless_this_machine_is_to_blame(
+    folder: Path, build_0_3_36: Build, build_0_3_16: Build, monkeypatch: pytest.MonkeyPatch, passing: bool
 ) -> None:
     (folder / "builds.yaml").write_text(
         CONFIG.replace(
@@ -93,18 +94,22 @@ def test_one_failure_does_not_stop_the_others_and_is_stored_with_its_reason(
 
     def fails_for_0_3_16(source, cache, **more):  # type: ignore[no-untyped-def]
         if source.release.version == "0.3.16":
-            raise BuildError("llama-cpp-python-0.3.16: does not build: error: made by a test")
+            reason = "llama-cpp-python-0.3.16: does not build: error: made by a test"
+            raise BuildError(reason, passing=passing)
         return make(source, cache, **more)
 
     monkeypatch.setattr(pipeline, "make_build", fails_for_0_3_16)
     assert run(arguments(folder, "--quiet")) == ExitCode.INCOMPLETE
     store = Store(folder / "reports" / "data")
+    assert store.read("llama-cpp-python-0.3.36", AuditName.GRAMMAR).trustworthy
+    if passing:
+        assert not (folder / "reports" / "data" / "llama-cpp-python-0.3.16").exists()
+        return
     failed = store.read("llama-cpp-python-0.3.16", AuditName.GRAMMAR)
     assert (failed.status, failed.reason) == (
         "untestable",
         "llama-cpp-python-0.3.16: does not build: error: made by a test",
     )
-    assert store.read("llama-cpp-python-0.3.36", AuditName.GRAMMAR).trustworthy
 
 
 @pytest.mark.parametrize("seconds", [0.5, 2.0, 5.0])
