@@ -228,7 +228,7 @@ class GrammarResult(SubjectResult):
     """Viable tokens at the start, by the oracle."""
     coverage: Coverage | None = None
     visited: tuple[str, ...] | None = None
-    """The output before each state that was compared, hex, sorted; None when it was not kept."""
+    """The output before each state that was compared, hex, sorted; None where those are all there are."""
     deviations: tuple[Deviation, ...] = ()
 
     def findings(self) -> Sequence[Finding]:

@@ -128,7 +128,7 @@ def _result(
         bound=found.bound,
         start_tokens=found.start_tokens if found.visited else None,
         coverage=found.coverage,
-        visited=tuple(sorted(output.hex() for output in found.outputs)),
+        visited=None if found.exhaustive else tuple(sorted(output.hex() for output in found.outputs)),
         deviations=ordered,
     )
 
