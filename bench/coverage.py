@@ -27,7 +27,7 @@ from tracker.libllama.client import LibllamaClient, MaskReply
 from tracker.pipeline import load_vocabulary, prepare_build
 from tracker.synthetic_vocabulary import synthetic_vocabulary
 
-BOUNDS = (5, 10, 20, 40, 80, 160)
+BOUNDS = (5, 10, 20, 40, 80, 160, 640, 2100)
 OUT = Console(highlight=False, soft_wrap=True, width=140)
 
 
