@@ -5,6 +5,7 @@ The sources are small CMake projects; what is right is a build of the same sourc
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import random
 import re
@@ -17,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from tracker import kept, toolchain
-from tracker.build import Build, BuildError, BuildOptions, build_release
+from tracker.build import Build, BuildError, BuildOptions, build_release, find_build
 from tracker.cache import Cache
 from tracker.releases import ChannelName, Release, Source
 from tracker.releases.local import LocalChannel
@@ -201,6 +202,27 @@ def test_channels_and_options_have_trees_of_their_own_and_folders_of_the_user_no
     assert kinds.count("kept") == 4
     builder.cache.prune(unused_seconds=-1, keep_bytes=0)
     assert list(builder.cache.folder("kept").iterdir()) == []
+
+
+def test_two_builds_at_once_are_both_right(builder: Builder) -> None:
+    builder.build(FILES)
+    sources = [
+        builder.source({**FILES, "ggml/src/ggml.c": f"int base(void) {{ return {number}; }}\n"})
+        for number in (50, 60)
+    ]
+    processes = [
+        multiprocessing.get_context("fork").Process(
+            target=build_release, args=(source,), kwargs={"cache": builder.cache, "jobs": 1}
+        )
+        for source in sources
+    ]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+    builds = [find_build(source, cache=builder.cache) for source in sources]
+    assert [answer(build) for build in builds if build] == [52, 62]
+    assert answer(builder.build({**FILES, "src/second/number.h": "#define NUMBER 2\n"})) == 43
 
 
 def test_that_there_is_no_compiler_cache_is_told(builder: Builder) -> None:
