@@ -38,7 +38,7 @@ def main(folder: Path, count: int) -> None:
         if number == count * 3 // 5:
             changed = folder / GRAMMAR
             text = changed.read_text("utf-8")
-            changed.write_text(text.replace("MAX_REPETITION_THRESHOLD 2000", "MAX_REPETITION_THRESHOLD 1999"))
+            changed.write_text(text.replace("> MAX_REPETITION", ">= MAX_REPETITION", 1))
         with open(changed, "a", encoding="utf-8") as file:
             file.write(f"\nextern int change_{number};\n")
         git("add", "--all")
