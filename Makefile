@@ -7,7 +7,7 @@ RELEASE ?= llama-cpp-python==latest
 # Optional, and without what it depends on: that is torch, of which only its own Python package makes use.
 XGRAMMAR := xgrammar==0.2.9 apache-tvm-ffi==0.1.15.post2
 
-.PHONY: help setup audit run test test-extended test-browser lint types bench fuzz sanitize clean
+.PHONY: help setup audit run test test-extended test-browser lint types bench check-patches fuzz sanitize clean
 
 help:
 	@echo 'make audit            build the newest llama-cpp-python release, audit it, write reports/'
@@ -17,6 +17,7 @@ help:
 	@echo 'make test-browser     the page reports/index.html in a headless browser'
 	@echo 'make lint types       ruff; mypy'
 	@echo 'make bench            speed, as ratios measured side by side; what walks see'
+	@echo 'make check-patches    the patches for upstream: their functions exhaustively, upstream tests'
 	@echo 'make fuzz             20,000 mutants through our GGUF reader, then coverage-guided ones'
 	@echo 'make sanitize         the same files through ggml-base with sanitizers (RELEASE=...)'
 	@echo 'make clean            remove .venv and caches of tools; builds stay in LLAMA_TRACKER_CACHE'
@@ -58,6 +59,9 @@ bench: setup
 	$(BIN)/python -m bench
 	$(BIN)/python -m bench.shares
 	$(BIN)/python -m bench.coverage
+
+check-patches: setup
+	$(BIN)/python -m patches.check
 
 fuzz: setup
 	$(BIN)/llama-tracker gguf --fuzz full

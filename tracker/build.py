@@ -15,16 +15,19 @@ import hashlib
 import json
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tracker.atomic import write_atomic
 from tracker.cache import Cache
 from tracker.errors import TrackerError
+from tracker.kept import kept_tree
 from tracker.libllama.header import HeaderError, declarations
-from tracker.recipe import LOG, RECIPE, BuildOptions, Progress, Recipe, StepFailed, stable_path
-from tracker.releases import ResolvedRelease, Source
-from tracker.toolchain import Toolchain, toolchain
+from tracker.recipe import LOG, RECIPE, BuildOptions, Progress, Recipe, StepFailed, stable_paths
+from tracker.releases import ChannelName, ResolvedRelease, Source
+from tracker.toolchain import CompilerCache, Toolchain, compiler_cache, toolchain
 
 __all__ = ["Build", "BuildError", "BuildOptions", "Progress", "build_key", "build_release", "find_build"]
 
@@ -114,10 +117,16 @@ def build_release(
         if not retry_failed:
             _raise_remembered(folder)
         shutil.rmtree(folder, ignore_errors=True)
-        with cache.working_folder() as working, stable_path(cache, source.tree) as tree:
+        launcher = compiler_cache(cache)
+        with (
+            cache.working_folder() as working,
+            _tree(source, options, tools, launcher, cache, working) as copy,
+            stable_paths(cache, copy, working / "build") as (tree, objects),
+        ):
             result = working / "result"
-            result.mkdir()
-            recipe = Recipe(tree, working, options, tools, cache, tell)
+            for made in (result, working / "build"):
+                made.mkdir(exist_ok=True)
+            recipe = Recipe(tree, objects, working, options, tools, launcher, cache, tell)
             try:
                 recipe.run(jobs or os.cpu_count() or 1)
                 _collect(working, result, source, options, tools)
@@ -134,6 +143,27 @@ def build_release(
         if build is None:
             raise BuildError(f"{key}: vanished from the cache while it was built; run again")
         return build
+
+
+@contextmanager
+def _tree(
+    source: Source,
+    options: BuildOptions,
+    tools: Toolchain,
+    launcher: CompilerCache | None,
+    cache: Cache,
+    working: Path,
+) -> Iterator[Path]:
+    """The tree to build: without a compiler cache, a copy with the objects of the channel's last build."""
+    channel = source.release.channel
+    # A folder of the user's own may hold anything, links out of it as well.
+    if launcher is not None or channel is ChannelName.PATH:
+        yield source.tree
+        return
+    identity = json.dumps([asdict(options), tools.identity, RECIPE], sort_keys=True)
+    name = f"{channel}-{hashlib.sha256(identity.encode()).hexdigest()[:12]}"
+    with kept_tree(cache, name, source.tree, working) as tree:
+        yield tree
 
 
 def _collect(working: Path, result: Path, source: Source, options: BuildOptions, tools: Toolchain) -> None:

@@ -10,6 +10,8 @@ release or a build is. ``LLAMA_TRACKER_CACHE`` overrides the platform's own plac
     vocabularies/   vocabulary files, by name
     audit-versions/ versions that take long to compute
     compiler-cache/ of sccache or ccache
+    kept/<name>/    a source and its objects, for the next build; only without a compiler cache
+    slots/          links to what is compiled just now, for paths that stay the same
     locks/          lock files; empty, and safe to delete when nothing runs
     work/           what is being made right now
 """
@@ -76,10 +78,11 @@ class Cache:
         return path
 
     def entries(self) -> list[Entry]:
-        """Sources, builds (failed ones too), downloads and work folders, the longest unused first."""
+        """Sources, builds (failed ones too), downloads, kept trees, work folders; longest unused first."""
         found = [
             *(Entry.of("source", path, f"source-{path.name}") for path in self.folder("sources").iterdir()),
             *(Entry.of("build", path, f"build-{path.name}") for path in self.folder("builds").iterdir()),
+            *(Entry.of("kept", path, f"kept-{path.name}") for path in self.folder("kept").iterdir()),
             *(
                 Entry.of("download", path, f"download-{path.name[:16]}")
                 for path in self.folder("downloads").iterdir()

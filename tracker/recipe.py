@@ -19,7 +19,7 @@ from pathlib import Path
 from filelock import Timeout
 
 from tracker.cache import Cache
-from tracker.toolchain import CMAKE, NINJA, Toolchain, compiler_cache, environment
+from tracker.toolchain import CMAKE, NINJA, CompilerCache, Toolchain, environment, slot
 
 RECIPE = 1
 """Raised when the settings below change what is built."""
@@ -94,18 +94,20 @@ class StepFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """The steps from a source tree to libraries in ``working/build``."""
+    """The steps from a source tree to libraries in ``build``, with what is thrown away in ``working``."""
 
     tree: Path
+    build: Path
     working: Path
     options: BuildOptions
     tools: Toolchain
+    launcher: CompilerCache | None
     cache: Cache
     tell: Progress
 
     def run(self, jobs: int) -> None:
         """Configure and build. Raises StepFailed."""
-        launcher = compiler_cache(self.cache)
+        launcher = self.launcher
         settings = [*_SETTINGS, f"GGML_CPU={'ON' if _needs_processor_backend(self.tree) else 'OFF'}"]
         settings += [*_SANITIZE * self.options.sanitize, *self.options.defines]
         settings += [f"CMAKE_BUILD_TYPE={self.options.build_type}", f"CMAKE_MAKE_PROGRAM={NINJA}"]
@@ -114,16 +116,16 @@ class Recipe:
             settings += [
                 f"CMAKE_{language}_COMPILER_LAUNCHER={launcher.launcher}" for language in ("C", "CXX")
             ]
-        build = self.working / "build"
         self.tell("configuring")
-        configure: list[str | Path] = [CMAKE, "-G", "Ninja", "-S", self.tree, "-B", build]
+        configure: list[str | Path] = [CMAKE, "-G", "Ninja", "-S", self.tree, "-B", self.build]
         # No step may find a repository above the cache and read its configuration.
         variables = {"GIT_CEILING_DIRECTORIES": str(self.cache.root)}
         if launcher is not None:
             variables |= launcher.variables
         self._step([*configure, *(f"-D{setting}" for setting in settings)], variables)
-        self.tell(f"compiling with {jobs} processes" + (f" and {launcher.launcher.name}" if launcher else ""))
-        self._step([NINJA, "-C", build, "-j", str(jobs), self.options.target], variables)
+        with_what = launcher.launcher.name if launcher else "no compiler cache"
+        self.tell(f"compiling with {jobs} processes and {with_what}")
+        self._step([NINJA, "-C", self.build, "-j", str(jobs), self.options.target], variables)
 
     def _step(self, command: Sequence[str | Path], variables: Mapping[str, str]) -> None:
         home = self.working / "home"
@@ -149,7 +151,7 @@ class Recipe:
                 raise
         if status != 0:
             text = log.read_text("utf-8", "replace")
-            for folder in (f"{self.tree}/", f"{self.working}/"):
+            for folder in (f"{self.tree}/", f"{self.build}/", f"{self.working}/"):
                 text = text.replace(folder, "")
             raise StepFailed(
                 _reason(text),
@@ -194,8 +196,8 @@ def _reason(log: str) -> str:
 
 
 @contextmanager
-def stable_path(cache: Cache, tree: Path) -> Iterator[Path]:
-    """The tree under a path that is the same for all builds, so that a compiler cache knows their objects."""
+def stable_paths(cache: Cache, tree: Path, build: Path) -> Iterator[tuple[Path, Path]]:
+    """Both folders under paths that are the same for all builds, so that a compiler cache knows objects."""
     for number in itertools.count():
         lock = cache.lock(f"slot-{number}", timeout=0)
         try:
@@ -203,10 +205,11 @@ def stable_path(cache: Cache, tree: Path) -> Iterator[Path]:
         except Timeout:
             continue
         try:
-            link = cache.folder("slots") / str(number)
-            link.unlink(missing_ok=True)
-            link.symlink_to(tree, target_is_directory=True)
-            yield link
+            links = slot(cache, number)
+            for link, folder in zip(links, (tree, build), strict=True):
+                link.unlink(missing_ok=True)
+                link.symlink_to(folder, target_is_directory=True)
+            yield links
             return
         finally:
             lock.release()

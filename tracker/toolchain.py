@@ -67,6 +67,12 @@ def environment(extra: Mapping[str, str], home: Path) -> dict[str, str]:
     return {"PATH": path, "LANG": "C.UTF-8", "HOME": str(home), "TMPDIR": str(home), **extra}
 
 
+def slot(cache: Cache, number: int) -> tuple[Path, Path]:
+    """Where the compiler sees the source and the folder of objects; a number for each build at one time."""
+    slots = cache.folder("slots")
+    return slots / str(number), slots / f"{number}-build"
+
+
 @dataclass(frozen=True, slots=True)
 class CompilerCache:
     """A program that is put before the compiler, and the variables it needs."""
@@ -107,7 +113,7 @@ def _compiler_cache(cache: Cache, wanted: str) -> CompilerCache | None:
         "SCCACHE_SERVER_UDS": str(socket),
         "SCCACHE_IDLE_TIMEOUT": _IDLE_SECONDS,
         # What one slot has compiled, another one finds.
-        "SCCACHE_BASEDIRS": os.pathsep.join(str(cache.folder("slots") / str(n)) for n in range(_SLOTS)),
+        "SCCACHE_BASEDIRS": os.pathsep.join(str(path) for n in range(_SLOTS) for path in slot(cache, n)),
         "SCCACHE_IGNORE_SERVER_IO_ERROR": "1",
     }
     return CompilerCache(sccache, variables) if _server_runs(sccache, variables, folder) else None
